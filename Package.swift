@@ -1,0 +1,46 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+let package = Package(
+  name: "swift-uv",
+  products: [
+    .library(name: "UV", targets: ["UV"]),
+    .library(name: "UVOperations", targets: ["UVOperations"]),
+    .executable(name: "echo-server", targets: ["EchoServer"]),
+  ],
+  targets: [
+    .systemLibrary(
+      name: "CUV",
+      pkgConfig: "libuv",
+      providers: [.apt(["libuv1-dev"]), .brew(["libuv"])]
+    ),
+    .target(name: "UV", dependencies: ["CUV"], swiftSettings: settings),
+    .target(name: "UVOperations", dependencies: ["UV"], swiftSettings: settings),
+    .executableTarget(
+      name: "EchoServer",
+      dependencies: ["UV", "UVOperations"],
+      path: "Examples/EchoServer",
+      swiftSettings: settings
+    ),
+    .target(
+      name: "TestSupport", dependencies: ["UV"], path: "Tests/TestSupport", swiftSettings: settings
+    ),
+    .testTarget(
+      name: "UVTests", dependencies: ["UV", "TestSupport"], swiftSettings: settings
+    ),
+    .testTarget(
+      name: "UVOperationsTests",
+      dependencies: ["UV", "UVOperations", "TestSupport"],
+      swiftSettings: settings
+    ),
+  ]
+)

@@ -1,0 +1,2 @@
+public import Foundation
+open class AsynchronousOperation: Operation, @unchecked Sendable {}
