@@ -1,16 +1,24 @@
 #ifndef CUV_SHIM_H
 #define CUV_SHIM_H
 
-// accept4 and friends are hidden without this.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <net/if.h>
+#include <unistd.h>
 #include <uv.h>
 
 #if UV_VERSION_HEX < 0x012c02
 #error "swift-uv needs libuv 1.44.2 or later"
 #endif
+
+// GNU extensions that the headers hide without _GNU_SOURCE, which cannot be defined here: it changes types that the
+// toolchain's own modules have read without it. They can go once the toolchain's Glibc module shows them.
+int accept4(int listener, struct sockaddr *address, socklen_t *length, int flags);
+pid_t gettid(void);
+int pthread_setname_np(pthread_t thread, const char *name);
 
 // libdispatch exports these for Foundation's run loop and declares them in a private header.
 // The first is an eventfd that becomes readable when the main queue has work; the second runs it.

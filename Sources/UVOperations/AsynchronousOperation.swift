@@ -1,2 +1,3 @@
 public import Foundation
+
 open class AsynchronousOperation: Operation, @unchecked Sendable {}

@@ -1,0 +1,92 @@
+internal import CUV
+internal import Dispatch  // Brings libdispatch into the link.
+
+extension EventLoop {
+  /// Runs the main loop on the main thread until ``stop()``, together with `DispatchQueue.main`, `OperationQueue.main` and
+  /// `@MainActor` work.
+  ///
+  /// Main thread only, ``main`` only, and not inside itself: anything else traps with a message. It may be called again
+  /// after it returned; what was not finished goes on then. For programs with an ordinary `main`: one whose `main` is
+  /// `async` has given its main thread away already. SIGPIPE is blocked on the main thread meanwhile, which a child process
+  /// started from it inherits.
+  @available(
+    *, noasync, message: "run blocks the main thread; call it from a main that is not async"
+  )
+  public func run() {
+    precondition(
+      self === EventLoop.main,
+      "EventLoop.run() is for EventLoop.main; every other loop runs on a thread of its own.")
+    precondition(isMainThread(), "EventLoop.main.run() must be called on the main thread.")
+    MainRun.shared.enter()
+    defer { MainRun.shared.leave() }
+    let mask = BlockedBrokenPipe()
+    defer { mask.restore() }
+    MainRun.shared.attachMainQueue(to: core)
+    core.runUntilStopped()
+  }
+
+  /// Makes ``run()`` return at the end of the loop's turn, or the next one if none is running.
+  ///
+  /// Any thread; ``main`` only.
+  public func stop() {
+    precondition(
+      self === EventLoop.main,
+      "EventLoop.stop() is for EventLoop.main; end every other loop by shutdown.")
+    core.perform { [core] in core.stop() }
+  }
+}
+
+/// What the runs of the main loop have in common.
+// Unchecked: touched on the main thread only, which `run` asserts.
+private final class MainRun: @unchecked Sendable {
+  static let shared = MainRun()
+
+  private var isRunning = false
+  private var mainQueue: MainQueueHandle?
+
+  func enter() {
+    precondition(
+      !isRunning, "EventLoop.main.run() was called inside itself; it is running already.")
+    isRunning = true
+  }
+
+  func leave() { isRunning = false }
+
+  func attachMainQueue(to core: LoopCore) {
+    guard mainQueue == nil else { return }
+    let handle = MainQueueHandle(loop: core)
+    handle.start()
+    mainQueue = handle
+  }
+}
+
+/// Runs libdispatch's main queue when it has work, as Foundation's run loop does.
+private final class MainQueueHandle: HandleCore, @unchecked Sendable {
+  // Unchecked: as HandleCore.
+  private let descriptor = _dispatch_get_main_queue_handle_4CF()
+
+  private var poll: UnsafeMutablePointer<uv_poll_t> {
+    memory.assumingMemoryBound(to: uv_poll_t.self)
+  }
+
+  init(loop: LoopCore) { super.init(loop: loop, size: MemoryLayout<uv_poll_t>.size) }
+
+  func start() {
+    let status = uv_poll_init(loop.uv, poll, descriptor)
+    precondition(status == 0, "The main queue cannot be polled: \(IOError(status, "poll"))")
+    opened()
+    uv_poll_start(poll, CInt(UV_READABLE.rawValue), mainQueueHasWork)
+  }
+
+  func runMainQueue() {
+    var count: eventfd_t = 0
+    eventfd_read(descriptor, &count)
+    _dispatch_main_queue_callback_4CF(nil)
+  }
+}
+
+private func mainQueueHasWork(
+  _ handle: UnsafeMutablePointer<uv_poll_t>?, _ status: CInt, _ events: CInt
+) {
+  handleCore(handle!.pointee.data, as: MainQueueHandle.self).runMainQueue()
+}

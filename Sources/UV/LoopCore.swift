@@ -1,0 +1,386 @@
+internal import CUV
+internal import Dispatch
+internal import Synchronization
+
+/// The loop itself: the `uv_loop_t`, the thread that owns it, and the one way in.
+///
+/// ``EventLoop`` is the public shell. The core lives until the loop has been closed, the shell may go earlier.
+// Unchecked: a property says what protects it; those that say nothing are immutable.
+package final class LoopCore: @unchecked Sendable {
+  let uv: UnsafeMutablePointer<uv_loop_t>
+  let inbox = Mutex(Inbox())
+  let counters = LoopCounters()
+  let finished = DispatchGroup()  // Left when the loop has closed.
+
+  /// Where libuv reads to when no reader has brought memory. The bytes are moved on before the callback returns.
+  let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)
+
+  private let wake = zeroed(uv_async_t())
+  private let prepare = zeroed(uv_prepare_t())
+  private let check = zeroed(uv_check_t())
+  private let idle = zeroed(uv_idle_t())
+  private let graceTimer = zeroed(uv_timer_t())
+
+  // The `pthread_self()` of the loop's thread, 0 before it runs and after it ended.
+  private let thread = Atomic<UInt>(0)
+  let belongsToMainThread: Bool
+  private let late: LateJobs
+
+  // Loop thread only, from here on.
+  private var local: [Job] = []
+  private var running: [Job] = []
+  private var nextTurnJobs: [Job] = []
+  private(set) var turn: UInt64 = 0
+  private(set) var completionDepth = 0
+  private var pollReturned: UInt64 = 0
+  private var grace: Deadline?
+  var requests: [ObjectIdentifier: any LoopRequest] = [:]
+  var executor: UnownedSerialExecutor?
+  var taskExecutor: UnownedTaskExecutor?
+
+  init(belongsToMainThread: Bool) throws(IOError) {
+    self.belongsToMainThread = belongsToMainThread
+    uv = .allocate(capacity: 1)
+    late = LateJobs()
+    finished.enter()
+    let status = uv_loop_init(uv)
+    guard status == 0 else {
+      finished.leave()
+      throw IOError(status, "create event loop")
+    }
+    let opened = uv_async_init(uv, wake, wakeDidArrive)
+    guard opened == 0 else {
+      uv_loop_close(uv)
+      finished.leave()
+      throw IOError(opened, "create event loop")
+    }
+    uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()  // The thread that runs the loop holds a reference.
+    uv_prepare_init(uv, prepare)
+    uv_prepare_start(prepare, pollIsNext)
+    uv_check_init(uv, check)
+    uv_check_start(check, pollDidReturn)
+    uv_idle_init(uv, idle)
+    uv_timer_init(uv, graceTimer)
+  }
+
+  deinit {
+    scratch.deallocate()
+    wake.deallocate()
+    prepare.deallocate()
+    check.deallocate()
+    idle.deallocate()
+    graceTimer.deallocate()
+    uv.deallocate()
+  }
+
+  // MARK: Threads
+
+  /// Whether the caller is on the loop's thread.
+  package var isCurrent: Bool {
+    let owner = thread.load(ordering: .relaxed)
+    if owner != 0 { return owner == UInt(pthread_self()) }
+    guard belongsToMainThread, isMainThread() else { return false }
+    thread.store(UInt(pthread_self()), ordering: .relaxed)
+    return true
+  }
+
+  package func preconditionIsCurrent() {
+    precondition(
+      isCurrent,
+      "This may be called on the event loop's own thread only; use EventLoop.run or execute.")
+  }
+
+  /// Whether the caller may act for the loop: on its thread, or, once it has closed, where its late jobs run.
+  var isIsolated: Bool { isCurrent || late.isCurrent }
+
+  // MARK: The way in
+
+  /// Queues `job`, or refuses it.
+  ///
+  /// Any thread. On the loop's own thread there is neither a lock nor a wake-up for work that may go on in a shutdown.
+  func submit(_ job: Job, _ kind: Inbox.Kind) -> Bool {
+    if kind == .existing, isCurrent {
+      local.append(job)
+      return true
+    }
+    // The wake-up is sent under the lock: the loop closes the wake handle only after closing the inbox, so a handle that
+    // is closed is never signalled.
+    return inbox.withLock { inbox in
+      guard let mustWake = inbox.append(job, kind) else { return false }
+      if mustWake { uv_async_send(wake) }
+      return true
+    }
+  }
+
+  /// Runs `work` on the loop thread: at once when called there, otherwise queued.
+  ///
+  /// Any thread. For things that exist already and must be able to end.
+  ///
+  /// - Returns: `false` if the loop has closed, and `work` will never run.
+  @discardableResult
+  package func perform(_ work: @escaping @Sendable () -> Void) -> Bool {
+    if isCurrent {
+      work()
+      return true
+    }
+    return submit(.work(work), .existing)
+  }
+
+  /// Like ``perform(_:)``, for what is new: refused once the loop is shutting down.
+  package func performNew(_ work: @escaping @Sendable () -> Void) -> Bool {
+    guard isCurrent else { return submit(.work(work), .new) }
+    guard acceptsNew else { return false }
+    work()
+    return true
+  }
+
+  func enqueue(_ job: UnownedJob) {
+    if !submit(.task(job), .existing) { late.run(job, for: self) }
+  }
+
+  /// Whether new handles and requests are welcome. Loop thread only.
+  var acceptsNew: Bool { grace == nil }
+
+  // MARK: Running jobs
+
+  private func run(_ job: Job) {
+    switch job {
+    case .task(let job): run(job)
+    case .work(let work): work()
+    }
+  }
+
+  func run(_ job: UnownedJob) {
+    guard let executor, let taskExecutor else {
+      preconditionFailure("An event loop was given a task before it had its executor.")
+    }
+    unsafe job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor)
+  }
+
+  /// Runs what is in the inbox now. What comes meanwhile finds the inbox empty and so wakes the loop again: I/O has its
+  /// turn in between.
+  fileprivate func drainInbox() {
+    inbox.withLock { $0.take(&running) }
+    runTaken()
+  }
+
+  /// Runs what was queued on this thread, and what that queues, for a bounded number of rounds.
+  private func drainLocal() {
+    var rounds = 0
+    while !local.isEmpty, rounds < 16 {
+      swap(&local, &running)
+      runTaken()
+      rounds += 1
+    }
+  }
+
+  private func runTaken() {
+    let jobs = running
+    running = []
+    for job in jobs { run(job) }
+    counters.jobs.add(jobs.count)
+    if running.isEmpty {
+      running = consume jobs
+      running.removeAll(keepingCapacity: true)
+    }
+  }
+
+  /// Runs `work` in the next turn of the loop, after other handles have had theirs. Loop thread only.
+  func nextTurn(_ work: @escaping @Sendable () -> Void) {
+    nextTurnJobs.append(.work(work))
+  }
+
+  /// Calls `body` here and now, or in the next turn when too many completions are nested in each other already: a
+  /// completion that starts work that completes at once must not eat the stack. Loop thread only.
+  func complete(_ body: @escaping @Sendable () -> Void) {
+    guard completionDepth < 16 else { return nextTurn(body) }
+    completionDepth += 1
+    body()
+    completionDepth -= 1
+  }
+
+  fileprivate func prepareToPoll() {
+    drainLocal()
+    counters.iterations.add(1)
+    if pollReturned != 0 { counters.noteTurn(nanoseconds: uv_hrtime() &- pollReturned) }
+    // An active idle handle makes libuv poll without waiting.
+    if local.isEmpty, nextTurnJobs.isEmpty {
+      uv_idle_stop(idle)
+    } else {
+      uv_idle_start(idle) { _ in }
+    }
+  }
+
+  fileprivate func finishPoll() {
+    // libuv has read its clock right after the poll, before the callbacks.
+    pollReturned = uv_now(uv) &* 1_000_000
+    turn &+= 1
+    if !nextTurnJobs.isEmpty {
+      local.append(contentsOf: nextTurnJobs)
+      nextTurnJobs.removeAll(keepingCapacity: true)
+    }
+    drainLocal()
+  }
+
+  // MARK: Life
+
+  /// Runs the loop on this thread until it has been shut down, and closes it.
+  func runUntilClosed() {
+    thread.store(UInt(pthread_self()), ordering: .relaxed)
+    while !isQuiet { uv_run(uv, UV_RUN_DEFAULT) }
+    close()
+    thread.store(0, ordering: .relaxed)
+    finished.leave()
+  }
+
+  /// Runs the loop on this thread until ``stop()``.
+  func runUntilStopped() {
+    thread.store(UInt(pthread_self()), ordering: .relaxed)
+    pollReturned = 0
+    uv_run(uv, UV_RUN_DEFAULT)
+  }
+
+  /// Makes the running or else the next run return at the end of its turn. Loop thread only.
+  func stop() { uv_stop(uv) }
+
+  /// Refuses new work, lets streams finish for `period`, closes what is left, and ends the loop. Any thread.
+  func shutDown(gracePeriod period: Duration) {
+    let deadline = Deadline(after: period)
+    inbox.withLock { $0.beginDraining() }
+    perform { self.drain(until: deadline) }
+  }
+
+  private func drain(until deadline: Deadline) {
+    grace = min(deadline, grace ?? deadline)
+    for request in requests.values { request.loopIsClosing() }
+    closeHandles { !$0.mayFinishDuringShutdown }
+    uv_update_time(uv)
+    uv_timer_start(graceTimer, graceDidEnd, LoopCore.ticks(until: grace!, on: uv), 0)
+    stopIfQuiet()
+  }
+
+  fileprivate func endGrace() {
+    closeHandles { _ in true }
+    stopIfQuiet()
+  }
+
+  private func closeHandles(_ isIncluded: (HandleCore) -> Bool) {
+    var open: [HandleCore] = []
+    // Collected first: closing one may close others, and changes the list that is walked.
+    withUnsafeMutablePointer(to: &open) { list in
+      uv_walk(uv, collectHandle, list)
+    }
+    for handle in open where handle.isOpen && isIncluded(handle) { handle.loopIsClosing() }
+  }
+
+  private var isQuiet: Bool { grace != nil && counters.live == 0 }
+
+  private func stopIfQuiet() {
+    if isQuiet { uv_stop(uv) }
+  }
+
+  private func close() {
+    runLastJobs()
+    uv_close(UnsafeMutableRawPointer(wake).assumingMemoryBound(to: uv_handle_t.self), nil)
+    uv_close(UnsafeMutableRawPointer(prepare).assumingMemoryBound(to: uv_handle_t.self), nil)
+    uv_close(UnsafeMutableRawPointer(check).assumingMemoryBound(to: uv_handle_t.self), nil)
+    uv_close(UnsafeMutableRawPointer(idle).assumingMemoryBound(to: uv_handle_t.self), nil)
+    uv_close(UnsafeMutableRawPointer(graceTimer).assumingMemoryBound(to: uv_handle_t.self), nil)
+    uv_run(uv, UV_RUN_DEFAULT)
+    let status = uv_loop_close(uv)
+    precondition(
+      status == 0, "An event loop was left with open handles; this is a bug in swift-uv.")
+  }
+
+  /// Runs what is queued until nothing is, then closes the inbox. What still comes after a bounded number of rounds goes
+  /// where late jobs go.
+  private func runLastJobs() {
+    for _ in 0..<1_000 {
+      drainInbox()
+      local.append(contentsOf: nextTurnJobs)
+      nextTurnJobs.removeAll()
+      drainLocal()
+      if local.isEmpty, nextTurnJobs.isEmpty, inbox.withLock({ $0.closeIfEmpty() }) { return }
+    }
+    inbox.withLock { inbox in
+      inbox.take(&running)
+      _ = inbox.closeIfEmpty()
+    }
+    for job in local + nextTurnJobs + running {
+      switch job {
+      case .task(let job): late.run(job, for: self)
+      case .work(let work): work()
+      }
+    }
+  }
+
+  // MARK: What lives here
+
+  func handleOpened() { counters.handles.add(1) }
+
+  func handleClosed() {
+    counters.handles.add(-1)
+    stopIfQuiet()
+  }
+
+  func requestStarted(_ request: any LoopRequest) {
+    requests[ObjectIdentifier(request)] = request
+    counters.requests.add(1)
+  }
+
+  func requestEnded(_ request: any LoopRequest) {
+    requests[ObjectIdentifier(request)] = nil
+    counters.requests.add(-1)
+    stopIfQuiet()
+  }
+
+  /// Whole milliseconds from libuv's clock to `deadline`, rounded up so that a timer is never early.
+  ///
+  /// libuv's clock counts whole milliseconds too and was just updated by the caller.
+  static func ticks(until deadline: Deadline, on uv: UnsafeMutablePointer<uv_loop_t>) -> UInt64 {
+    let due = deadline.nanoseconds / 1_000_000 + (deadline.nanoseconds % 1_000_000 == 0 ? 0 : 1)
+    let now = uv_now(uv)
+    return due > now ? due - now : 0
+  }
+}
+
+/// A request of libuv's thread pool, which a shutdown must cancel and wait for.
+protocol LoopRequest: AnyObject {
+  func loopIsClosing()
+}
+
+/// Memory for one of the loop's own handles, whose `data` is nil, unlike that of a ``HandleCore``.
+private func zeroed<Handle>(_ handle: Handle) -> UnsafeMutablePointer<Handle> {
+  let pointer = UnsafeMutablePointer<Handle>.allocate(capacity: 1)
+  pointer.initialize(to: handle)
+  return pointer
+}
+
+private func core(_ loop: UnsafeMutablePointer<uv_loop_t>) -> LoopCore {
+  Unmanaged<LoopCore>.fromOpaque(loop.pointee.data).takeUnretainedValue()
+}
+
+private func wakeDidArrive(_ handle: UnsafeMutablePointer<uv_async_t>?) {
+  core(handle!.pointee.loop).drainInbox()
+}
+
+private func pollIsNext(_ handle: UnsafeMutablePointer<uv_prepare_t>?) {
+  core(handle!.pointee.loop).prepareToPoll()
+}
+
+private func pollDidReturn(_ handle: UnsafeMutablePointer<uv_check_t>?) {
+  core(handle!.pointee.loop).finishPoll()
+}
+
+private func graceDidEnd(_ handle: UnsafeMutablePointer<uv_timer_t>?) {
+  core(handle!.pointee.loop).endGrace()
+}
+
+private func collectHandle(
+  _ handle: UnsafeMutablePointer<uv_handle_t>?, _ list: UnsafeMutableRawPointer?
+) {
+  // The loop's own handles have none.
+  guard let data = handle!.pointee.data else { return }
+  list!.assumingMemoryBound(to: [HandleCore].self).pointee
+    .append(Unmanaged<HandleCore>.fromOpaque(data).takeUnretainedValue())
+}

@@ -1,0 +1,99 @@
+/// A timer on an event loop, made by ``EventLoop/schedule(after:_:)`` or ``EventLoop/schedule(every:after:_:)``.
+///
+/// Any thread may cancel or reschedule it. The loop keeps a timer that is waiting, so it need not be held; once it has fired
+/// for the last time or was cancelled, it is gone with its last holder, and may be rescheduled until then.
+///
+/// Never early: a timer fires when at least its delay has passed since the call, measured on the monotonic clock, rounded up to
+/// [libuv's milliseconds](https://docs.libuv.org/en/v1.x/timer.html). Zero and less is the loop's next turn; delays of
+/// centuries are cut to about 290 years.
+public final class LoopTimer: Sendable {
+  private let core: TimerCore
+  private let interval: Duration?
+  private let body: @Sendable (LoopTimer) -> Void
+
+  init(loop: LoopCore, interval: Duration?, _ body: @escaping @Sendable (LoopTimer) -> Void) {
+    core = TimerCore(loop: loop)
+    self.interval = interval.map { max($0, .milliseconds(1)) }
+    self.body = body
+  }
+
+  deinit {
+    core.loop.perform { [core] in core.discard() }
+  }
+
+  /// Stops the timer. Harmless when it is not waiting.
+  ///
+  /// Any thread. After a call on the loop thread it does not fire any more. A call from elsewhere races with a tick that is
+  /// under way, and returns at once.
+  public func cancel() {
+    core.loop.perform { [core] in core.disarm() }
+  }
+
+  /// Makes the timer fire `delay` from now instead of when it would have; a repeating one goes on from there.
+  ///
+  /// Any thread; also after it fired or was cancelled. Has no effect once the loop is shutting down.
+  public func reschedule(after delay: Duration) {
+    let deadline = Deadline(after: delay)
+    core.loop.perform { self.start(deadline) }
+  }
+
+  /// Arms the timer. Its closure holds `self`, which is what keeps a waiting timer alive. Loop thread only.
+  func start(_ deadline: Deadline) {
+    core.arm(deadline) { self.tick(deadline) }
+  }
+
+  private func tick(_ deadline: Deadline) {
+    // Armed before the body runs, so that the body can cancel or reschedule.
+    if let interval { start(deadline.next(every: interval)) }
+    body(self)
+  }
+}
+
+extension Deadline {
+  /// The first point after now that is a whole number of intervals from here. Points that have passed are left out.
+  fileprivate func next(every interval: Duration) -> Deadline {
+    let step = interval.clampedNanoseconds
+    let now = Deadline.now
+    let late = now < self ? 0 : now.nanoseconds - nanoseconds
+    return advanced(by: step.multipliedReportingOverflow(by: late / step + 1).partialValue)
+  }
+}
+
+extension EventLoop {
+  /// Runs `body` on the loop thread once `delay` has passed.
+  ///
+  /// Any thread. The timer need not be held. Timers with the same due millisecond fire in the order of the calls.
+  ///
+  /// - Throws: ``EventLoopClosed`` once the loop is shutting down. A timer that is waiting when the loop shuts down never
+  ///   fires.
+  @discardableResult
+  public func schedule(
+    after delay: Duration, _ body: @escaping @Sendable () -> Void
+  ) throws(EventLoopClosed) -> LoopTimer {
+    try start(LoopTimer(loop: core, interval: nil) { _ in body() }, after: delay)
+  }
+
+  /// Runs `body` on the loop thread again and again, until the timer is cancelled or the loop shuts down.
+  ///
+  /// Any thread. The timer need not be held; `body` gets it. Ticks lie on a fixed grid, whole intervals from the first one,
+  /// so they do not drift. Ticks that the loop was too busy for are left out, not made up: after a long callback one tick
+  /// comes late and the next one on the grid. Intervals below a millisecond count as one.
+  ///
+  /// - Parameter delay: When the first tick is due; one interval from now if not given.
+  /// - Throws: ``EventLoopClosed`` once the loop is shutting down.
+  @discardableResult
+  public func schedule(
+    every interval: Duration, after delay: Duration? = nil,
+    _ body: @escaping @Sendable (LoopTimer) -> Void
+  ) throws(EventLoopClosed) -> LoopTimer {
+    try start(LoopTimer(loop: core, interval: interval, body), after: delay ?? interval)
+  }
+
+  private func start(
+    _ timer: LoopTimer, after delay: Duration
+  ) throws(EventLoopClosed) -> LoopTimer {
+    let deadline = Deadline(after: delay)
+    guard core.performNew({ timer.start(deadline) }) else { throw EventLoopClosed() }
+    return timer
+  }
+}

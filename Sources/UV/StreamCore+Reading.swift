@@ -1,0 +1,221 @@
+internal import CUV
+
+/// What libuv is doing about input.
+enum Reading {
+  case notStarted
+  case active
+  /// Stopped because enough is waiting to be read.
+  case paused
+  case ended(End)
+
+  enum End {
+    case endOfFile
+    case failed(any Error)
+  }
+}
+
+/// Whoever waits for bytes. There is one at a time.
+struct Reader {
+  enum Target {
+    case newArray(limit: Int, @Sendable (Result<[UInt8]?, any Error>) -> Void)
+    case array(limit: Int, UnsafeContinuation<[UInt8]?, any Error>)
+    case memory(UnsafeMutableRawBufferPointer, UnsafeContinuation<Int?, any Error>)
+  }
+
+  let ticket: UInt64
+  let target: Target
+}
+
+extension StreamCore {
+  /// What can be said without waiting: bytes, the end, or an error; `nil` if the read must wait.
+  func readNow(upTo limit: Int) -> Result<[UInt8]?, any Error>? {
+    readNow { [self] in inbound.take(upTo: limit) }
+  }
+
+  func readNow(into memory: UnsafeMutableRawBufferPointer) -> Result<Int?, any Error>? {
+    readNow { [self] in inbound.take(into: memory) }
+  }
+
+  private func readNow<Value>(_ take: () -> Value) -> Result<Value?, any Error>? {
+    guard life == .open, isOpen else { return .failure(closedError("read")) }
+    guard reader == nil else { return .failure(ConcurrentRead()) }
+    if discardsInput { return .success(nil) }
+    if !inbound.isEmpty {
+      guard mayCompleteInline() else { return nil }
+      let value = take()
+      resumeReadingIfDrained()
+      return .success(value)
+    }
+    guard case .ended(let end) = reading else { return nil }
+    switch end {
+    case .endOfFile: return .success(nil)
+    case .failed(let error): return .failure(error)
+    }
+  }
+
+  /// Reads up to `limit` bytes, for an operation.
+  package func read(
+    upTo limit: Int, ticket: UInt64,
+    _ completion: @escaping @Sendable (Result<[UInt8]?, any Error>) -> Void
+  ) {
+    if let result = readNow(upTo: limit) { return completion(result) }
+    wait(Reader(ticket: ticket, target: .newArray(limit: limit, completion)))
+  }
+
+  /// Makes `reader` wait. To be called after `readNow` had nothing to say.
+  func wait(_ reader: Reader) {
+    loop.preconditionIsCurrent()
+    self.reader = reader
+    guard inbound.isEmpty else { return loop.nextTurn { [self] in serveReader() } }
+    startReading()
+  }
+
+  /// Ends the read with that ticket with `error`, if it still waits. No byte is lost: what arrives goes to the next one.
+  package func cancelRead(_ ticket: UInt64, _ error: any Error = CancellationError()) {
+    guard let reader, reader.ticket == ticket else { return }
+    self.reader = nil
+    fail(reader, error)
+  }
+
+  private func serveReader() {
+    guard let reader, !inbound.isEmpty else { return }
+    self.reader = nil
+    switch reader.target {
+    case .newArray(let limit, let completion):
+      let bytes = inbound.take(upTo: limit)
+      resumeReadingIfDrained()
+      completion(.success(bytes))
+    case .array(let limit, let continuation):
+      continuation.resume(returning: inbound.take(upTo: limit))
+      resumeReadingIfDrained()
+    case .memory(let memory, let continuation):
+      continuation.resume(returning: inbound.take(into: memory))
+      resumeReadingIfDrained()
+    }
+  }
+
+  func fail(_ reader: Reader, _ error: any Error) {
+    switch reader.target {
+    case .newArray(_, let completion): loop.complete { completion(.failure(error)) }
+    case .array(_, let continuation): continuation.resume(throwing: error)
+    case .memory(_, let continuation): continuation.resume(throwing: error)
+    }
+  }
+
+  private func finish(_ reader: Reader, with end: Reading.End) {
+    switch (end, reader.target) {
+    case (.failed(let error), _): fail(reader, error)
+    case (.endOfFile, .newArray(_, let completion)): loop.complete { completion(.success(nil)) }
+    case (.endOfFile, .array(_, let continuation)): continuation.resume(returning: nil)
+    case (.endOfFile, .memory(_, let continuation)): continuation.resume(returning: nil)
+    }
+  }
+
+  // MARK: libuv
+
+  func startReading() {
+    switch reading {
+    case .active, .ended: return
+    case .notStarted, .paused: break
+    }
+    let status = uv_read_start(stream, giveMemory, bytesDidArrive)
+    if status == 0 { reading = .active } else { inputEnded(status) }
+  }
+
+  private func resumeReadingIfDrained() {
+    if case .paused = reading, inbound.count < StreamCore.highWaterMark / 2 { startReading() }
+  }
+
+  /// Where libuv is to put the next bytes: straight into the memory of a waiting reader, or else the loop's scratch memory.
+  /// Nothing of the user's runs in here.
+  fileprivate var memoryForRead: UnsafeMutableRawBufferPointer {
+    if life == .open, !discardsInput, inbound.isEmpty, let reader,
+      case .memory(let memory, _) = reader.target
+    {
+      return memory
+    }
+    return loop.scratch
+  }
+
+  fileprivate func received(_ count: Int, in memory: UnsafeRawPointer?) {
+    if count < 0 { return inputEnded(CInt(count)) }
+    // Zero is libuv's "not now".
+    guard count > 0, let memory else { return }
+    guard life == .open, !discardsInput else { return lingerGoesOn() }
+    let arrived = UnsafeRawBufferPointer(start: memory, count: count)
+    // A reader that was put off to the next turn has bytes waiting that come before these.
+    if let reader, inbound.isEmpty {
+      self.reader = nil
+      deliver(arrived, to: reader)
+    } else {
+      inbound.append(arrived)
+      pauseIfFull()
+    }
+  }
+
+  private func deliver(_ arrived: UnsafeRawBufferPointer, to reader: Reader) {
+    switch reader.target {
+    case .memory(_, let continuation):
+      continuation.resume(returning: arrived.count)
+    case .array(let limit, let continuation):
+      continuation.resume(returning: split(arrived, at: limit))
+    case .newArray(let limit, let completion):
+      let bytes = split(arrived, at: limit)
+      loop.complete { completion(.success(bytes)) }
+    }
+  }
+
+  private func split(_ arrived: UnsafeRawBufferPointer, at limit: Int) -> [UInt8] {
+    if arrived.count > limit { inbound.append(UnsafeRawBufferPointer(rebasing: arrived[limit...])) }
+    return Array(arrived.prefix(limit))
+  }
+
+  private func pauseIfFull() {
+    guard inbound.count >= StreamCore.highWaterMark, case .active = reading else { return }
+    uv_read_stop(stream)
+    reading = .paused
+  }
+
+  private func inputEnded(_ status: CInt) {
+    uv_read_stop(stream)
+    let end: Reading.End =
+      status == UV_EOF.rawValue ? .endOfFile : .failed(IOError(status, "read", subject))
+    reading = .ended(end)
+    if let reader, inbound.isEmpty {
+      self.reader = nil
+      finish(reader, with: end)
+    }
+    inputEndedWhileClosing()
+  }
+
+  // MARK: Half-close
+
+  /// Ends the receiving side: a waiting read gets the end of the stream, and so does every later one. What the peer still
+  /// sends is thrown away.
+  package func shutdownReceiving() {
+    guard isOpen, life == .open, !discardsInput else { return }
+    discardsInput = true
+    inbound.removeAll()
+    startReading()
+    if let reader {
+      self.reader = nil
+      finish(reader, with: .endOfFile)
+    }
+  }
+}
+
+private func giveMemory(
+  _ handle: UnsafeMutablePointer<uv_handle_t>?, _ suggestion: Int,
+  _ buffer: UnsafeMutablePointer<uv_buf_t>?
+) {
+  let memory = handleCore(handle!.pointee.data, as: StreamCore.self).memoryForRead
+  buffer!.pointee = uv_buf_t(
+    base: memory.baseAddress?.assumingMemoryBound(to: CChar.self), len: memory.count)
+}
+
+private func bytesDidArrive(
+  _ stream: UnsafeMutablePointer<uv_stream_t>?, _ count: Int, _ buffer: UnsafePointer<uv_buf_t>?
+) {
+  handleCore(stream!.pointee.data, as: StreamCore.self)
+    .received(count, in: UnsafeRawPointer(buffer?.pointee.base))
+}

@@ -1,0 +1,59 @@
+extension TCPStream {
+  /// Waits for bytes and returns what is there, `limit` at most; `nil` at the end of the stream.
+  ///
+  /// Any thread; one read at a time. Up to 64 KiB, and a little more, are received ahead; beyond that the sender is held by TCP.
+  ///
+  /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)``, ``ConcurrentRead`` while another read
+  ///   waits, `CancellationError` when the task is cancelled, which loses no bytes; ``EventLoopClosed``.
+  public func read(upTo limit: Int = 65_536) async throws -> [UInt8]? {
+    precondition(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
+    if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(upTo: limit) {
+      return try result.get()
+    }
+    let ticket = core.nextTicket()
+    return try await core.loop.wait { [core] continuation in
+      if let result = core.readNow(upTo: limit) { return continuation.resume(with: result) }
+      core.wait(Reader(ticket: ticket, target: .array(limit: limit, continuation)))
+    } cancel: { [core] in
+      core.cancelRead(ticket)
+    }
+  }
+
+  /// Waits for bytes and puts what is there into `memory`; returns their number, `nil` at the end of the stream.
+  ///
+  /// As ``read(upTo:)``, without an array: while a read waits, the system writes straight into `memory`, which must stay valid until
+  /// this returns.
+  public func read(into memory: UnsafeMutableRawBufferPointer) async throws -> Int? {
+    precondition(!memory.isEmpty, "A read must have room for a byte: the memory is empty.")
+    if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(into: memory) {
+      return try result.get()
+    }
+    let ticket = core.nextTicket()
+    nonisolated(unsafe) let memory = memory  // Used on the loop thread alone, while this waits.
+    return try await core.loop.wait { [core] continuation in
+      if let result = core.readNow(into: memory) { return continuation.resume(with: result) }
+      core.wait(Reader(ticket: ticket, target: .memory(memory, continuation)))
+    } cancel: { [core] in
+      core.cancelRead(ticket)
+    }
+  }
+
+  /// Ends the receiving side: a read that waits gets the end of the stream, as does every later one, and what the peer still sends is
+  /// thrown away.
+  ///
+  /// Any thread. Harmless twice or after ``close(timeout:)``.
+  public func shutdownReceiving() {
+    core.loop.perform { [core] in core.shutdownReceiving() }
+  }
+}
+
+/// A stream is the sequence of the bytes it receives, up to its end.
+extension TCPStream: AsyncSequence {
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    fileprivate let stream: TCPStream
+
+    public func next() async throws -> [UInt8]? { try await stream.read() }
+  }
+
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
+}

@@ -1,0 +1,50 @@
+extension TCPStream {
+  /// Sends all of `bytes`, in order, and returns when the system has taken them.
+  ///
+  /// Any thread. The bytes of one call stay together, calls from one task keep their order. The bytes are the stream's until this
+  /// returns; a peer that does not read makes it wait.
+  ///
+  /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)`` or ``shutdownSending()``, and
+  ///   `CancellationError` if the task is cancelled; ``EventLoopClosed``. After any error some of `bytes` may have been sent: close the
+  ///   stream, do not retry. A stream that has sent a part of a cancelled write refuses further ones.
+  public func write(_ bytes: [UInt8]) async throws {
+    var sent = 0
+    if core.loop.isCurrent, !Task.isCancelled, core.mayCompleteInline() {
+      sent = try bytes.withUnsafeBytes(core.writeNow).get()
+      if sent == bytes.count, core.isFlushed { return }
+    }
+    try await write(bytes, from: sent)
+  }
+
+  /// Sends `text` in UTF-8. As ``write(_:)-([UInt8])``.
+  public func write(_ text: String) async throws { try await write(Array(text.utf8)) }
+
+  private func write(_ bytes: [UInt8], from sent: Int) async throws {
+    let ticket = core.nextTicket()
+    try await core.loop.wait { [core] (continuation: UnsafeContinuation<Void, any Error>) in
+      // Started here, after a first part was perhaps sent by the caller: nothing can come in between on the loop thread.
+      switch sent > 0 ? .success(sent) : bytes.withUnsafeBytes(core.writeNow) {
+      case .failure(let error):
+        continuation.resume(throwing: error)
+      case .success(let sent) where sent == bytes.count && core.isFlushed:
+        core.loop.nextTurn { continuation.resume() }
+      case .success(let sent):
+        core.enqueue(bytes, sent: sent, ticket: ticket, .continuation(continuation))
+      }
+    } cancel: { [core] in
+      core.cancelWrite(ticket)
+    }
+  }
+
+  /// Sends the end of the stream after what was written, and returns when it is on its way. Reading goes on.
+  ///
+  /// Any thread; again, it waits for the same end. Cancelling the task has no effect.
+  ///
+  /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)``, ``EventLoopClosed``.
+  public func shutdownSending() async throws {
+    try await core.loop.wait { [core] (continuation: UnsafeContinuation<Void, any Error>) in
+      core.shutdownSending { continuation.resume(with: $0) }
+    } cancel: {
+    }
+  }
+}

@@ -1,0 +1,71 @@
+internal import CUV
+
+/// A libuv timer with a deadline on the monotonic clock.
+///
+/// Loop thread only.
+// Unchecked: as HandleCore.
+package final class TimerCore: HandleCore, @unchecked Sendable {
+  private var fire: (() -> Void)?
+  private let survivesShutdown: Bool
+
+  private var timer: UnsafeMutablePointer<uv_timer_t> {
+    memory.assumingMemoryBound(to: uv_timer_t.self)
+  }
+
+  /// - Parameter survivesShutdown: Whether it belongs to something that may use the grace period of a shutdown.
+  package init(loop: LoopCore, survivesShutdown: Bool = false) {
+    self.survivesShutdown = survivesShutdown
+    super.init(loop: loop, size: MemoryLayout<uv_timer_t>.size)
+  }
+
+  override var mayFinishDuringShutdown: Bool { survivesShutdown }
+
+  /// Calls `fire` once, not before `deadline`. Replaces what was armed.
+  ///
+  /// - Returns: `false` if the timer is closed or the loop takes nothing new.
+  @discardableResult
+  package func arm(_ deadline: Deadline, _ fire: @escaping () -> Void) -> Bool {
+    if phase == .unopened {
+      guard loop.acceptsNew || survivesShutdown else { return false }
+      uv_timer_init(loop.uv, timer)
+      opened()
+    }
+    guard isOpen else { return false }
+    self.fire = fire
+    // libuv counts from its cached clock, which is as old as the current callback.
+    uv_update_time(loop.uv)
+    uv_timer_start(timer, timerDidFire, LoopCore.ticks(until: deadline, on: loop.uv), 0)
+    return true
+  }
+
+  package func disarm() {
+    fire = nil
+    if isOpen { uv_timer_stop(timer) }
+  }
+
+  /// Closes the timer, or makes sure that it never opens.
+  package func discard() {
+    fire = nil
+    closeHandle()
+  }
+
+  /// Told when the handle has closed, as it does when the loop shuts down.
+  package var whenClosed: (() -> Void)?
+
+  override func didClose() {
+    fire = nil
+    let closed = whenClosed
+    whenClosed = nil
+    closed?()
+  }
+
+  fileprivate func fireNow() {
+    let fire = fire
+    self.fire = nil
+    fire?()
+  }
+}
+
+private func timerDidFire(_ handle: UnsafeMutablePointer<uv_timer_t>?) {
+  handleCore(handle!.pointee.data, as: TimerCore.self).fireNow()
+}

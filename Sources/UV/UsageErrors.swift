@@ -1,0 +1,32 @@
+/// A call on a stream or listener after it was closed, aborted, or, for a write, after its sending side was shut down.
+///
+/// A slip of the caller and not of the network, so it is not an ``IOError``. Calls that were waiting when the stream was
+/// closed end with it too.
+public struct StreamClosed: Error, Hashable, Sendable, CustomStringConvertible {
+  /// What was tried: `read`, `write`, `accept`.
+  public let operation: String
+
+  public init(_ operation: String) { self.operation = operation }
+
+  public var description: String { "\(operation): the stream is closed" }
+}
+
+/// A second read while another one waits on the same stream.
+///
+/// Bytes belong to one reader: which of two would get the next one is nobody's choice. The first read is not disturbed.
+public struct ConcurrentRead: Error, Hashable, Sendable, CustomStringConvertible {
+  public init() {}
+
+  public var description: String {
+    "read: another read is already waiting on this stream; await it before the next"
+  }
+}
+
+/// A call on an ``EventLoop`` that has been shut down, or is shutting down and takes nothing new.
+///
+/// Nothing of the refused call was done. Calls that were waiting when the loop shut down end with it too.
+public struct EventLoopClosed: Error, Hashable, Sendable, CustomStringConvertible {
+  public init() {}
+
+  public var description: String { "the event loop has been shut down" }
+}
