@@ -273,18 +273,25 @@ static double microseconds(double fraction) {
   return (double)histogramValue(&latencies, fraction) / 1000;
 }
 
+static unsigned long long answeredInAll(void) {
+  unsigned long long count = 0;
+  for (unsigned i = 0; i < options.connections; i++) count += connections[i].answered;
+  return count;
+}
+
 static void report(void) {
   double messages = (double)latencies.total / options.seconds;
   const char *format =
       options.json
           ? "{\"messages_per_second\": %.1f, \"megabytes_per_second\": %.3f, \"p50_us\": %.1f, "
             "\"p99_us\": %.1f, \"p999_us\": %.1f, \"max_us\": %.1f, \"messages\": %llu, "
-            "\"connections\": %u, \"size\": %u, \"pipeline\": %u, \"seconds\": %g}\n"
+            "\"connections\": %u, \"size\": %u, \"pipeline\": %u, \"seconds\": %g, "
+            "\"messages_with_warmup\": %llu}\n"
           : "%.0f messages/s, %.1f MB/s each way; latency p50 %.1f, p99 %.1f, p999 %.1f, max %.1f us "
-            "(%llu messages, %u connections x %u B, pipeline %u, %g s)\n";
+            "(%llu messages, %u connections x %u B, pipeline %u, %g s; %llu with warm-up)\n";
   printf(format, messages, messages * options.size / 1e6, microseconds(0.5), microseconds(0.99),
          microseconds(0.999), (double)latencies.max / 1000, (unsigned long long)latencies.total,
-         options.connections, options.size, options.pipeline, options.seconds);
+         options.connections, options.size, options.pipeline, options.seconds, answeredInAll());
 }
 
 int main(int count, char **arguments) {
