@@ -24,7 +24,7 @@ final class DependencyList: Sendable {
 
   func add(_ dependency: Operation, for owner: AsynchronousOperation) {
     edits.withLock { hasEnded in
-      if hasEnded { return }
+      if hasEnded || owner.isFinished { return }
       let gate = gate ?? makeGate(for: owner)
       gate.addDependency(dependency)
     }
