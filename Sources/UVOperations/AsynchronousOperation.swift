@@ -28,14 +28,14 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   private static let ignoredFinishCount = Atomic<Int>(0)
 
   private let state = OperationState()
-  private let handlers = Mutex(FinishHandlers())
+  private let handlers = Lock(FinishHandlers())
   // Absent until there is a dependency.
   private let dependencyList = AtomicLazyReference<DependencyList>()
   private var startingThread: pthread_t?  // Written in begin(), read when completing.
 
   public override init() {}
 
-  deinit { dependencyList.load()?.end() }
+  deinit { dependencyList.load()?.end(for: nil) }
 
   // MARK: Overriding
 
@@ -63,11 +63,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   public final override var isCancelled: Bool { state.isCancelled }
 
   /// Whether the dependencies have finished, or no longer matter because the operation was cancelled or has started.
-  // Foundation's own answer is part of it: the queue's barriers are dependencies that only Foundation knows.
-  public final override var isReady: Bool {
-    if state.isStarted { return true }
-    return (state.isCancelled || dependencyList.load()?.isOpen ?? true) && super.isReady
-  }
+  public final override var isReady: Bool { state.isStarted || super.isReady }
 
   /// Whether somebody has called finish, or may do so no more.
   package final var isFinishClaimed: Bool { state.isFinishClaimed }
@@ -153,7 +149,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
     // No lock is held: Foundation reads our properties and tells dependents and the queue, on this thread.
     didChangeValue(forKey: "isFinished")
     completionBlock = nil  // Foundation has handed it to dispatch, and would keep it.
-    dependencyList.load()?.end()
+    dependencyList.load()?.end(for: self)
     _ = handlers.withLock { $0.endStopping() }
     runHandlers()
     Unmanaged.passUnretained(self).release()  // Retained in start().
@@ -226,7 +222,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   public final override func cancel() {
     let (isFirst, next) = state.cancel()
     guard isFirst else { return }
-    if !state.isStarted { readinessDidChange() }
+    if !state.isStarted { dependencyList.load()?.openAll() }
     act(on: next)
   }
 
@@ -260,20 +256,18 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   public final override func addDependency(_ operation: Operation) {
     let list = dependencyList.load() ?? dependencyList.storeIfNil(DependencyList())
     list.add(operation, for: self)
-    readinessDidChange()
   }
 
   /// Stops waiting for `operation`. Any thread; without effect when this operation has finished.
   public final override func removeDependency(_ operation: Operation) {
     dependencyList.load()?.remove(operation, for: self)
-    readinessDidChange()
   }
 
-  /// Tells the queue that ``isReady`` may have changed. Called with locks held, so nothing of the user's runs in here.
-  final func readinessDidChange() {
-    didChangeValue(forKey: "isReady")
-    beginWaitingStart()
-  }
+  final func addGate(_ gate: DependencyGate) { super.addDependency(gate) }
+  final func removeGate(_ gate: DependencyGate) { super.removeDependency(gate) }
+
+  /// Called when one gate fewer is in the way, with locks held, so nothing of the user's runs in here.
+  final func gateDidOpen() { beginWaitingStart() }
 
   /// Why an operation that depends on this one must not run. Meaningful when this one has finished.
   package var failure: (any Error)? { isCancelled ? CancellationError() : nil }

@@ -1,88 +1,102 @@
 import Foundation
 import Synchronization
 
-/// The dependencies of one operation, kept beside Foundation's own so that removing and dropping them is safe.
+/// The dependencies of one operation, each with a gate between, so that removing and dropping them is safe.
 ///
 /// Foundation on Linux never lowers the waiting count when an unfinished dependency is removed, and keeps dependents as
-/// unretained pointers, which dangle when the dependent is dropped first. So an operation of ours never becomes a
-/// dependent itself: a ``DependencyGate`` does in its place. Gates are thrown away instead of repaired, and stay
-/// alive until no dependency points at them.
+/// unretained pointers, which dangle when the dependent is dropped first. So an operation of ours depends on a
+/// ``DependencyGate``, which we can open at any time, and only the gate depends on the dependency.
 ///
 /// Any thread.
 final class DependencyList: Sendable {
-  /// Makes additions, removals and the end of the list happen one after another. Foundation is called with this held,
-  /// and calls back into `isReady` and the queue's bookkeeping: neither comes back here.
-  private let edits = Mutex(false)  // Whether the list has ended.
-  private let current = Mutex<DependencyGate?>(nil)
+  private struct State {
+    var gates: [DependencyGate] = []
+    var hasEnded = false
+  }
 
-  private var gate: DependencyGate? { current.withLock { $0 } }
+  /// Held while Foundation is called, so that additions, removals and the end come one after another. Foundation calls
+  /// back into `isReady` and the queue's bookkeeping, and neither comes back here.
+  private let state = Lock(State())
 
-  var operations: [Operation] { gate?.dependencies ?? [] }
-
-  /// Whether every dependency has finished.
-  var isOpen: Bool { gate?.isOpen ?? true }
+  var operations: [Operation] { state.withLock { $0.gates.map(\.dependency) } }
 
   func add(_ dependency: Operation, for owner: AsynchronousOperation) {
-    edits.withLock { hasEnded in
-      if hasEnded || owner.isFinished { return }
-      let gate = gate ?? makeGate(for: owner)
-      gate.addDependency(dependency)
+    state.withLock { state in
+      if state.hasEnded || owner.isFinished { return }
+      if state.gates.contains(where: { $0.dependency === dependency }) { return }
+      let gate = DependencyGate(dependency, owner)
+      state.gates.append(gate)
+      owner.addGate(gate)
+      gate.addDependency(dependency)  // If that has finished, the gate opens in here.
     }
   }
 
-  /// Removes `dependency` by putting a new gate that waits for the others in the place of the present one.
   func remove(_ dependency: Operation, for owner: AsynchronousOperation) {
-    edits.withLock { hasEnded in
-      guard !hasEnded, let old = gate, old.dependencies.contains(where: { $0 === dependency })
-      else { return }
-      let new = DependencyGate(owner)
-      for other in old.dependencies where other !== dependency { new.addDependency(other) }
-      current.withLock { $0 = new }
-      old.detach()
+    state.withLock { state in
+      guard let index = state.gates.firstIndex(where: { $0.dependency === dependency }) else {
+        return
+      }
+      let gate = state.gates.remove(at: index)
+      gate.open()
+      owner.removeGate(gate)
+      gate.detach()
     }
   }
 
-  /// Lets go of all dependencies for good.
-  func end() {
-    edits.withLock { hasEnded in
-      hasEnded = true
-      let gate = current.withLock { $0.take() }
-      gate?.detach()
-    }
+  /// Makes the operation ready whatever it depends on.
+  func openAll() {
+    for gate in state.withLock({ $0.gates }) { gate.open() }
   }
 
-  private func makeGate(for owner: AsynchronousOperation) -> DependencyGate {
-    let gate = DependencyGate(owner)
-    current.withLock { $0 = gate }
-    return gate
+  /// Lets go of all dependencies for good. `owner` is `nil` in its deinit, when Foundation lets go for it.
+  func end(for owner: AsynchronousOperation?) {
+    let gates = state.withLock { state in
+      state.hasEnded = true
+      defer { state.gates = [] }
+      return state.gates
+    }
+    for gate in gates {
+      owner?.removeGate(gate)
+      gate.detach()
+    }
   }
 }
 
-/// Waits for dependencies in the place of an operation, and tells it when the last has finished.
+/// Stands between an operation and one of its dependencies, and is finished when the operation need not wait for it.
 ///
-/// Never started and never in a queue: Foundation reads `isReady` when the last dependency finishes, and that read is
-/// the news. The proof for `Sendable`: the only property of its own is constant.
-private final class DependencyGate: Operation, @unchecked Sendable {
-  // Weak, because the gate may be told by one thread while another drops the owner.
+/// Never in a queue: Foundation reads `isReady` when the dependency has finished, and that read opens the gate. The proof
+/// for `Sendable`: its own properties are constant or atomic.
+final class DependencyGate: Operation, @unchecked Sendable {
+  let dependency: Operation
+  // Weak, because the dependency may tell the gate on one thread while another drops the owner.
   private weak let owner: AsynchronousOperation?
+  private let isOpen = Atomic(false)
 
-  init(_ owner: AsynchronousOperation) { self.owner = owner }
-
-  /// Whether every dependency has finished, without telling the owner.
-  var isOpen: Bool { super.isReady }
-
-  override var isReady: Bool {
-    let isOpen = super.isReady
-    if isOpen { owner?.readinessDidChange() }
-    return isOpen
+  init(_ dependency: Operation, _ owner: AsynchronousOperation) {
+    self.dependency = dependency
+    self.owner = owner
   }
 
-  /// Takes this gate out of its dependencies, after which it may be dropped.
+  override var isReady: Bool {
+    if isOpen.load(ordering: .acquiring) { return true }
+    let dependencyHasFinished = super.isReady
+    if dependencyHasFinished { open() }
+    return dependencyHasFinished
+  }
+
+  /// Lets the owner go on: finishes the gate, on this thread, with the owner retained, because Foundation follows its
+  /// unretained pointer to the owner here and nowhere else.
+  func open() {
+    guard let owner, !isOpen.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    start()
+    owner.gateDidOpen()
+  }
+
+  /// Takes the gate out of its dependency, after which it may be dropped.
   ///
-  /// When all have finished they have forgotten the gate already, and retain it while they tell it. The others are
-  /// asked to forget it while the caller holds it, so that one that is just finishing can still retain it.
+  /// A dependency that has told the gate has forgotten it before, and retains it meanwhile. Any other is asked to
+  /// forget it while the caller holds it, so that one that is just finishing can still retain it.
   func detach() {
-    if isOpen { return }
-    for dependency in dependencies { removeDependency(dependency) }
+    if !super.isReady { removeDependency(dependency) }
   }
 }

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// A value for an operation that is evaluated when the operation starts, usually from the output of a dependency.
 ///
 /// ```swift
@@ -14,10 +12,10 @@ import Synchronization
 /// Any thread. What the expression holds (often other operations) is released when it was evaluated, or by
 /// ``release()``.
 public final class OperationInput<Value>: Sendable {
-  private let expression: Mutex<(@Sendable () throws -> Value)?>
+  private let expression: Lock<(@Sendable () throws -> Value)?>
 
   public init(_ expression: @escaping @Sendable () throws -> Value) {
-    self.expression = Mutex(expression)
+    self.expression = Lock(expression)
   }
 
   /// Evaluates the input on this thread.

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// An asynchronous operation that ends with a result, which flows on to operations that depend on it.
 ///
 /// Override `main()` and call ``finish(_:)`` once, from any thread.
@@ -25,7 +23,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
     var hasTimedOut = false
   }
 
-  private let settings = Mutex(Settings())
+  private let settings = Lock(Settings())
   private var storedResult: Result<Output, any Error>?  // Readable when finished.
 
   public override init() {}

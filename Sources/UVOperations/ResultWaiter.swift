@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Resumes one waiting task once, with the result or because the task was cancelled, whichever comes first.
 ///
 /// Any thread.
@@ -11,7 +9,7 @@ final class ResultWaiter<Output: Sendable>: Sendable {
   }
 
   // A continuation is resumed by whoever puts `resumed` in its place, so exactly once.
-  private let state = Mutex(State.idle)
+  private let state = Lock(State.idle)
 
   /// Takes the continuation, and resumes it at once if the task was cancelled before it waited.
   func wait(_ continuation: UnsafeContinuation<Output, any Error>) {
