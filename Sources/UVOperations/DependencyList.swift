@@ -1,0 +1,102 @@
+import Foundation
+import Synchronization
+
+/// The dependencies of one operation, each with a gate between, so that removing and dropping them is safe.
+///
+/// Foundation on Linux never lowers the waiting count when an unfinished dependency is removed, and keeps dependents as
+/// unretained pointers, which dangle when the dependent is dropped first. So an operation of ours depends on a
+/// ``DependencyGate``, which we can open at any time, and only the gate depends on the dependency.
+///
+/// Any thread.
+final class DependencyList: Sendable {
+  private struct State {
+    var gates: [DependencyGate] = []
+    var hasEnded = false
+  }
+
+  /// Held while Foundation is called, so that additions, removals and the end come one after another. Foundation calls
+  /// back into `isReady` and the queue's bookkeeping, and neither comes back here.
+  private let state = Lock(State())
+
+  var operations: [Operation] { state.withLock { $0.gates.map(\.dependency) } }
+
+  func add(_ dependency: Operation, for owner: AsynchronousOperation) {
+    state.withLock { state in
+      if state.hasEnded || owner.isFinished { return }
+      if state.gates.contains(where: { $0.dependency === dependency }) { return }
+      let gate = DependencyGate(dependency, owner)
+      state.gates.append(gate)
+      owner.addGate(gate)
+      gate.addDependency(dependency)  // If that has finished, the gate opens in here.
+    }
+  }
+
+  func remove(_ dependency: Operation, for owner: AsynchronousOperation) {
+    state.withLock { state in
+      guard let index = state.gates.firstIndex(where: { $0.dependency === dependency }) else {
+        return
+      }
+      let gate = state.gates.remove(at: index)
+      gate.open()
+      owner.removeGate(gate)
+      gate.detach()
+    }
+  }
+
+  /// Makes the operation ready whatever it depends on.
+  func openAll() {
+    for gate in state.withLock({ $0.gates }) { gate.open() }
+  }
+
+  /// Lets go of all dependencies for good. `owner` is `nil` in its deinit, when Foundation lets go for it.
+  func end(for owner: AsynchronousOperation?) {
+    let gates = state.withLock { state in
+      state.hasEnded = true
+      defer { state.gates = [] }
+      return state.gates
+    }
+    for gate in gates {
+      owner?.removeGate(gate)
+      gate.detach()
+    }
+  }
+}
+
+/// Stands between an operation and one of its dependencies, and is finished when the operation need not wait for it.
+///
+/// Never in a queue: Foundation reads `isReady` when the dependency has finished, and that read opens the gate. The proof
+/// for `Sendable`: its own properties are constant or atomic.
+final class DependencyGate: Operation, @unchecked Sendable {
+  let dependency: Operation
+  // Weak, because the dependency may tell the gate on one thread while another drops the owner.
+  private weak let owner: AsynchronousOperation?
+  private let isOpen = Atomic(false)
+
+  init(_ dependency: Operation, _ owner: AsynchronousOperation) {
+    self.dependency = dependency
+    self.owner = owner
+  }
+
+  override var isReady: Bool {
+    if isOpen.load(ordering: .acquiring) { return true }
+    let dependencyHasFinished = super.isReady
+    if dependencyHasFinished { open() }
+    return dependencyHasFinished
+  }
+
+  /// Lets the owner go on: finishes the gate, on this thread, with the owner retained, because Foundation follows its
+  /// unretained pointer to the owner here and nowhere else.
+  func open() {
+    guard let owner, !isOpen.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    start()
+    owner.gateDidOpen()
+  }
+
+  /// Takes the gate out of its dependency, after which it may be dropped.
+  ///
+  /// A dependency that has told the gate has forgotten it before, and retains it meanwhile. Any other is asked to
+  /// forget it while the caller holds it, so that one that is just finishing can still retain it.
+  func detach() {
+    if !super.isReady { removeDependency(dependency) }
+  }
+}

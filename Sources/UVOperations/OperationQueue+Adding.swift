@@ -1,0 +1,24 @@
+public import Foundation
+
+extension OperationQueue {
+  /// Adds `operations`, in order. Any thread, and async code too.
+  ///
+  /// They are in the queue when this returns.
+  public func add(_ operations: Operation...) {
+    addOperations(operations, waitUntilFinished: false)
+  }
+
+  /// Adds `operation`, waits until it has finished, and returns what it produced.
+  ///
+  /// It is in the queue before the task waits. Cancelling the task cancels the operation and ends the waiting.
+  ///
+  /// - Throws: what the operation failed with, and `CancellationError` if the task is cancelled first.
+  public func run<Output: Sendable>(_ operation: ResultOperation<Output>) async throws -> Output {
+    addOperation(operation)
+    return try await withTaskCancellationHandler {
+      try await operation.value
+    } onCancel: {
+      operation.cancel()
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import Testing
+import UVOperations
+
+@Suite(.timeLimit(.minutes(1)))
+struct QueueTests {
+  enum Wait: CaseIterable { case forAll, forAdded, forEach }
+
+  @Test(arguments: Wait.allCases)
+  func waitingEndsWhenEverythingHasFinished(wait: Wait) async {
+    await onThread {
+      for _ in 0..<20 {
+        let queue = OperationQueue()
+        let operations: [Operation] = (0..<6).map { $0 % 2 == 0 ? Later(5) : BlockOperation {} }
+        switch wait {
+        case .forAll:
+          for operation in operations { queue.addOperation(operation) }
+          queue.waitUntilAllOperationsAreFinished()
+        case .forAdded: queue.addOperations(operations, waitUntilFinished: true)
+        case .forEach:
+          for operation in operations { queue.addOperation(operation) }
+          for operation in operations { operation.waitUntilFinished() }
+        }
+        #expect(operations.allSatisfy { $0.isFinished })
+      }
+    }
+  }
+
+  @Test(arguments: [1, 4])
+  func theLimitIsKeptAndUsed(limit: Int) async {
+    let running = Guarded((now: 0, most: 0))
+    let queue = OperationQueue()
+    queue.maxConcurrentOperationCount = limit
+    let operations = (0..<40).map { _ in
+      Body { operation in
+        running.update { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(5)) {
+          running.update { $0.now -= 1 }
+          operation.finish(returning: 1)
+        }
+      }
+    }
+    await onThread { queue.addOperations(operations, waitUntilFinished: true) }
+    #expect(running.value.most == limit && running.value.now == 0)
+  }
+
+  @Test func addingFromManyThreadsLosesNothing() async {
+    let queue = OperationQueue()
+    queue.maxConcurrentOperationCount = 1
+    let finishes = Counter()
+    await onThread {
+      DispatchQueue.concurrentPerform(iterations: 8) { _ in
+        for _ in 0..<100 {
+          let operation = Later(0)
+          operation.whenFinished { finishes.increment() }
+          queue.addOperation(operation)
+        }
+      }
+      queue.waitUntilAllOperationsAreFinished()
+    }
+    await eventually { finishes.value == 800 }
+  }
+
+  @Test func operationsThatFailAtOnceGiveTheirPlaceBack() async {
+    let queue = OperationQueue()
+    queue.maxConcurrentOperationCount = 2
+    let operations = (0..<500).map { index in
+      Body { operation in
+        if index % 3 == 0 { return operation.finish(throwing: Broken()) }
+        DispatchQueue.global().async { operation.finish(returning: index) }
+      }
+    }
+    await onThread { queue.addOperations(operations, waitUntilFinished: true) }
+    #expect(operations.count { (try? $0.output) == nil } == 167)
+    await eventually { queue.operationCount == 0 }
+  }
+
+  @Test func progressAdvances() async {
+    let queue = OperationQueue()
+    queue.progress.totalUnitCount = 20
+    await onThread {
+      queue.addOperations((0..<20).map { Later($0 % 3) }, waitUntilFinished: true)
+    }
+    #expect(queue.progress.completedUnitCount == 20 && queue.progress.isFinished)
+  }
+
+  @Test func waitingOperationsHoldNoThread() async {
+    let queue = OperationQueue()
+    let operations = (0..<500).map { _ in Later(50) }
+    await onThread { queue.addOperations(operations, waitUntilFinished: false) }
+    await eventually { operations.allSatisfy { $0.mains.value == 1 } }
+    #expect(threadCount() < 64)
+    for operation in operations { await operation.finished() }
+  }
+
+  private func threadCount() -> Int {
+    let status = try! String(contentsOfFile: "/proc/self/status", encoding: .utf8)
+    let line = status.split(separator: "\n").first { $0.hasPrefix("Threads:") }!
+    return Int(line.split(separator: "\t").last!)!
+  }
+
+  @Test func aPlainSubclassRunsBesideOurs() async {
+    final class Plain: Operation, @unchecked Sendable {
+      let mains = Counter()
+      override func main() { mains.increment() }
+    }
+    let plain = Plain()
+    let queue = OperationQueue()
+    queue.add(plain, Later())
+    await plain.finished()
+    #expect(plain.mains.value == 1)
+  }
+
+  /// Readers spin on the state while others finish: no dead-lock, and a finished operation has its result.
+  @Test func readingTheStateWhileFinishingIsSafe() async {
+    await onThread {
+      let racers = Racers()
+      for _ in 0..<1_000 {
+        let operation = Stuck()
+        operation.start()
+        racers.race(
+          { operation.finish(returning: 1) },
+          {
+            while !operation.isFinished {}
+            #expect(operation.result != nil && !operation.isExecuting)
+            operation.waitUntilFinished()
+          })
+      }
+    }
+  }
+}
