@@ -51,7 +51,7 @@ package final class Connector: @unchecked Sendable {
   /// Ends with `error` at once; what was begun is closed.
   package func cancel(_ error: any Error = CancellationError()) { finish(.failure(error)) }
 
-  private var subject: String {
+  package var subject: String {
     switch target {
     case .address(let address): "\(address)"
     case .host(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"

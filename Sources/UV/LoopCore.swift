@@ -31,7 +31,7 @@ package final class LoopCore: @unchecked Sendable {
   private var running: [Job] = []
   private var nextTurnJobs: [Job] = []
   private(set) var turn: UInt64 = 0
-  private(set) var completionDepth = 0
+  private var completionDepth = 0
   private var pollReturned: UInt64 = 0
   private var grace: Deadline?
   var requests: [ObjectIdentifier: any LoopRequest] = [:]
@@ -193,11 +193,19 @@ package final class LoopCore: @unchecked Sendable {
   /// Calls `body` here and now, or in the next turn when too many completions are nested in each other already: a
   /// completion that starts work that completes at once must not eat the stack. Loop thread only.
   func complete(_ body: @escaping @Sendable () -> Void) {
-    guard completionDepth < 16 else { return nextTurn(body) }
-    completionDepth += 1
+    guard beginCompletion() else { return nextTurn(body) }
     body()
-    completionDepth -= 1
+    endCompletion()
   }
+
+  /// The two halves of ``complete(_:)``, for those who need no closure: whether to call now, and that it was called.
+  func beginCompletion() -> Bool {
+    guard completionDepth < 16 else { return false }
+    completionDepth += 1
+    return true
+  }
+
+  func endCompletion() { completionDepth -= 1 }
 
   fileprivate func prepareToPoll() {
     drainLocal()

@@ -85,5 +85,10 @@ struct OutboundQueue {
 /// How a write's end is told.
 enum WriteCompletion {
   case continuation(UnsafeContinuation<Void, any Error>)
-  case callback(@Sendable (Result<Void, any Error>) -> Void)
+  case operation(any WriteConsumer)
+}
+
+/// Gets the result of one write, on the loop thread. A class, so that a write needs no closure.
+package protocol WriteConsumer: AnyObject, Sendable {
+  func writeDidFinish(_ result: Result<Void, any Error>)
 }

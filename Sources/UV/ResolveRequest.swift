@@ -43,8 +43,8 @@ package final class ResolveRequest: LoopRequest, @unchecked Sendable {
     loop.requestStarted(self)
   }
 
-  /// Ends the waiting with `CancellationError`, at once. What runs in the thread pool ends unseen.
-  package func cancel() { stop(CancellationError()) }
+  /// Ends the waiting with `error`, at once. What runs in the thread pool ends unseen.
+  package func cancel(_ error: any Error = CancellationError()) { stop(error) }
 
   func loopIsClosing() { stop(EventLoopClosed()) }
 

@@ -14,10 +14,15 @@ enum Reading {
   }
 }
 
+/// Gets the result of one read, on the loop thread. A class, so that a read needs no closure.
+package protocol ReadConsumer: AnyObject, Sendable {
+  func readDidFinish(_ result: Result<[UInt8]?, any Error>)
+}
+
 /// Whoever waits for bytes. There is one at a time.
 struct Reader {
   enum Target {
-    case newArray(limit: Int, @Sendable (Result<[UInt8]?, any Error>) -> Void)
+    case operation(limit: Int, any ReadConsumer)
     case array(limit: Int, UnsafeContinuation<[UInt8]?, any Error>)
     case memory(UnsafeMutableRawBufferPointer, UnsafeContinuation<Int?, any Error>)
   }
@@ -54,12 +59,15 @@ extension StreamCore {
   }
 
   /// Reads up to `limit` bytes, for an operation.
-  package func read(
-    upTo limit: Int, ticket: UInt64,
-    _ completion: @escaping @Sendable (Result<[UInt8]?, any Error>) -> Void
-  ) {
-    if let result = readNow(upTo: limit) { return completion(result) }
-    wait(Reader(ticket: ticket, target: .newArray(limit: limit, completion)))
+  package func read(upTo limit: Int, ticket: UInt64, for consumer: any ReadConsumer) {
+    if let result = readNow(upTo: limit) { return tell(consumer, result) }
+    wait(Reader(ticket: ticket, target: .operation(limit: limit, consumer)))
+  }
+
+  private func tell(_ consumer: any ReadConsumer, _ result: Result<[UInt8]?, any Error>) {
+    guard loop.beginCompletion() else { return loop.nextTurn { consumer.readDidFinish(result) } }
+    consumer.readDidFinish(result)
+    loop.endCompletion()
   }
 
   /// Makes `reader` wait. To be called after `readNow` had nothing to say.
@@ -81,10 +89,10 @@ extension StreamCore {
     guard let reader, !inbound.isEmpty else { return }
     self.reader = nil
     switch reader.target {
-    case .newArray(let limit, let completion):
+    case .operation(let limit, let consumer):
       let bytes = inbound.take(upTo: limit)
       resumeReadingIfDrained()
-      completion(.success(bytes))
+      tell(consumer, .success(bytes))
     case .array(let limit, let continuation):
       continuation.resume(returning: inbound.take(upTo: limit))
       resumeReadingIfDrained()
@@ -96,7 +104,7 @@ extension StreamCore {
 
   func fail(_ reader: Reader, _ error: any Error) {
     switch reader.target {
-    case .newArray(_, let completion): loop.complete { completion(.failure(error)) }
+    case .operation(_, let consumer): tell(consumer, .failure(error))
     case .array(_, let continuation): continuation.resume(throwing: error)
     case .memory(_, let continuation): continuation.resume(throwing: error)
     }
@@ -105,7 +113,7 @@ extension StreamCore {
   private func finish(_ reader: Reader, with end: Reading.End) {
     switch (end, reader.target) {
     case (.failed(let error), _): fail(reader, error)
-    case (.endOfFile, .newArray(_, let completion)): loop.complete { completion(.success(nil)) }
+    case (.endOfFile, .operation(_, let consumer)): tell(consumer, .success(nil))
     case (.endOfFile, .array(_, let continuation)): continuation.resume(returning: nil)
     case (.endOfFile, .memory(_, let continuation)): continuation.resume(returning: nil)
     }
@@ -159,9 +167,8 @@ extension StreamCore {
       continuation.resume(returning: arrived.count)
     case .array(let limit, let continuation):
       continuation.resume(returning: split(arrived, at: limit))
-    case .newArray(let limit, let completion):
-      let bytes = split(arrived, at: limit)
-      loop.complete { completion(.success(bytes)) }
+    case .operation(let limit, let consumer):
+      tell(consumer, .success(split(arrived, at: limit)))
     }
   }
 

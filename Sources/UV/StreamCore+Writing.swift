@@ -31,19 +31,19 @@ extension StreamCore {
   }
 
   /// Writes `bytes`, for an operation.
-  package func write(
-    _ bytes: [UInt8], ticket: UInt64,
-    _ completion: @escaping @Sendable (Result<Void, any Error>) -> Void
-  ) {
+  package func write(_ bytes: [UInt8], ticket: UInt64, for consumer: any WriteConsumer) {
     loop.preconditionIsCurrent()
     switch bytes.withUnsafeBytes(writeNow) {
-    case .success(let sent) where sent == bytes.count && outbound.isEmpty && writeInFlight == nil:
-      loop.complete { completion(.success(())) }
-    case .success(let sent):
-      enqueue(bytes, sent: sent, ticket: ticket, .callback(completion))
-    case .failure(let error):
-      loop.complete { completion(.failure(error)) }
+    case .success(let sent) where sent == bytes.count && isFlushed: tell(consumer, .success(()))
+    case .success(let sent): enqueue(bytes, sent: sent, ticket: ticket, .operation(consumer))
+    case .failure(let error): tell(consumer, .failure(error))
     }
+  }
+
+  private func tell(_ consumer: any WriteConsumer, _ result: Result<Void, any Error>) {
+    guard loop.beginCompletion() else { return loop.nextTurn { consumer.writeDidFinish(result) } }
+    consumer.writeDidFinish(result)
+    loop.endCompletion()
   }
 
   /// Ends the write with that ticket with `error`, if it is not done. When a part of it has been sent already, nothing can follow
@@ -153,7 +153,7 @@ extension StreamCore {
     for entry in entries {
       switch entry.completion {
       case .continuation(let continuation): continuation.resume(with: result)
-      case .callback(let completion): loop.complete { completion(result) }
+      case .operation(let consumer): tell(consumer, result)
       }
     }
   }
