@@ -152,15 +152,23 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
     settings.withLock { $0.cancelTimer.take() }?()
   }
 
+  /// Whether a stopped operation finishes as soon as ``didCancel()`` has returned. One whose work always ends soon after a stop, and with a
+  /// result that must not be lost, waits for that instead.
+  package var finishesWhenStopped: Bool { true }
+
   package final override func didStop() {
-    guard claimFinish() else { return }
+    guard finishesWhenStopped, claimFinish() else { return }
     finishClaimed(with: .failure(stopError))
   }
 
-  private var stopError: any Error {
-    let (hasTimedOut, timeout) = settings.withLock { ($0.hasTimedOut, $0.timeout) }
-    guard hasTimedOut, !isCancelled, let timeout else { return CancellationError() }
-    return OperationTimedOut(operation: displayName, timeout: timeout)
+  /// What a stopped operation fails with.
+  package final var stopError: any Error {
+    settings.withLock { $0.hasTimedOut } && !isCancelled ? timeoutError : CancellationError()
+  }
+
+  /// What an operation fails with that ran out of time.
+  package var timeoutError: any Error {
+    OperationTimedOut(operation: displayName, timeout: timeout ?? .zero)
   }
 
   // MARK: Dependencies

@@ -1,0 +1,78 @@
+package import UV
+
+/// An operation whose work is a request on an event loop: the base of those that this package brings.
+///
+/// The crossing: `main()` runs where the operation is started and hands the request to the loop; the request's completion, on the loop
+/// thread, finishes the operation. Cancelling, and running out of time, go the same way, so that a request that has just
+/// completed is never lost: the operation then finishes with what it brought.
+///
+/// Handlers given to `whenFinished` run on the loop thread only if the operation was started there.
+// The proof for `Sendable`: `loop` is written in `main()` and read after it, as `didCancel()` and finishing are.
+public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecked Sendable {
+  private var loop: EventLoop?
+
+  package override init() {}
+
+  /// Has ``startRequest()`` called on the loop thread: at once if this is it. To be called in `main()`.
+  package final func begin(on loop: EventLoop) {
+    self.loop = loop
+    if loop.isCurrent { return startRequest() }
+    if !loop.core.perform({ self.startRequest() }) { finish(throwing: EventLoopClosed()) }
+  }
+
+  /// Starts the request, whose completion finishes the operation.
+  ///
+  /// Loop thread only.
+  package func startRequest() {
+    preconditionFailure("\(displayName) does not say what its request is.")
+  }
+
+  /// Ends the request with `error`. Its completion, which may have come already, finishes the operation.
+  ///
+  /// Loop thread only.
+  package func stopRequest(_ error: any Error) {}
+
+  public final override func didCancel() {
+    // When the loop has closed, its requests have ended and the operation with them.
+    loop?.core.perform { self.stopRequest(self.stopError) }
+  }
+
+  package final override var finishesWhenStopped: Bool { false }
+
+  package final override var runsHandlersInline: Bool {
+    guard let loop, loop.isCurrent else { return true }
+    return finishesOnStartingThread
+  }
+
+  package final override var wouldDeadlock: Bool {
+    guard let loop, loop.isCurrent else { return false }
+    return !isFinished
+  }
+
+  package final override func scheduleTimeout(
+    after duration: Duration, _ body: @escaping @Sendable () -> Void
+  ) -> @Sendable () -> Void {
+    timeoutLoop.callLater(after: duration, body)
+  }
+
+  /// The loop that keeps the time for ``ResultOperation/timeout``; asked before `main()`.
+  package var timeoutLoop: EventLoop { .shared }
+}
+
+extension EventLoop {
+  /// Calls `body` on the loop thread after `duration`; what is returned takes that back. Once the loop is shut down, nothing is called, and
+  /// nothing needs to be: its requests have ended.
+  package func callLater(
+    after duration: Duration, _ body: @escaping @Sendable () -> Void
+  ) -> @Sendable () -> Void {
+    let timer = TimerCore(loop: core, survivesShutdown: true)
+    let deadline = Deadline(after: duration)
+    core.perform {
+      timer.arm(deadline) {
+        timer.discard()
+        body()
+      }
+    }
+    return { timer.loop.perform { timer.discard() } }
+  }
+}

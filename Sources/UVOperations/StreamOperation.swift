@@ -1,0 +1,37 @@
+package import UV
+
+/// An operation on a stream that is known when the operation starts.
+// The proof for `Sendable`: the variables are written in `main()` and, to let go of what they hold, on finishing, which comes after it; the
+// loop thread reads `core` and `ticket` in between and later.
+public class StreamOperation<Output: Sendable>: LoopOperation<Output>, @unchecked Sendable {
+  private var input: (@Sendable () throws -> TCPStream)?
+  private var stream: TCPStream?  // Keeps it from being dropped; read nowhere.
+  package private(set) final var core: StreamCore!
+  package private(set) final var ticket: UInt64 = 0
+
+  package init(evaluating input: @escaping @Sendable () throws -> TCPStream) {
+    self.input = input
+  }
+
+  public final override func main() {
+    do {
+      guard let stream = try input?() else { return }
+      input = nil
+      try evaluateInputs()
+      self.stream = stream
+      core = stream.core
+      ticket = core.nextTicket()
+      begin(on: stream.loop)
+    } catch {
+      finish(throwing: error)
+    }
+  }
+
+  /// Evaluates further inputs, in `main()`.
+  package func evaluateInputs() throws {}
+
+  public override func releaseResources() {
+    input = nil
+    stream = nil
+  }
+}
