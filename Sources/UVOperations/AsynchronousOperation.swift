@@ -63,7 +63,10 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   public final override var isCancelled: Bool { state.isCancelled }
 
   /// Whether the dependencies have finished, or no longer matter because the operation was cancelled or has started.
-  public final override var isReady: Bool { state.isStarted || super.isReady }
+  public final override var isReady: Bool {
+    state.readinessIsRead()
+    return state.isStarted || super.isReady
+  }
 
   /// Whether somebody has called finish, or may do so no more.
   package final var isFinishClaimed: Bool { state.isFinishClaimed }
@@ -80,7 +83,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   /// by hand is a mistake that Foundation traps.
   public final override func start() {
     if state.requestStart() { _ = Unmanaged.passRetained(self) }  // Released in complete().
-    if isReady { return begin() }
+    if state.isOnItsOwn || isReady { return begin() }
     state.letStartWait()
     if isReady { begin() }  // It became ready meanwhile; begin() lets only one in.
   }
@@ -96,10 +99,18 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
       super.cancel()  // Foundation's start then leaves `main()` out.
       if state.claimFinish() { finishClaimed(withoutMain: true) }
     }
-    // Foundation's start drives the queue's bookkeeping and progress. It believes the operation finished when it
-    // returns, but asks `isFinished` before it says so, and that is false until it has returned.
-    super.start()
+    if callsMain && state.isOnItsOwn { startWithoutQueue() } else { super.start() }
     act(on: state.mainDidReturn())
+  }
+
+  /// Does what Foundation's start does, without what is for queues; that is most of its time.
+  ///
+  /// For any other operation Foundation's start drives the queue's bookkeeping and progress. It believes the operation
+  /// finished when it returns, but asks `isFinished` before it says so, and that is false until it has returned.
+  private func startWithoutQueue() {
+    // From here Foundation refuses to put the operation into a queue.
+    didChangeValue(forKey: "isExecuting")
+    main()
   }
 
   /// Called on the starting thread before the operation starts; finishing here leaves `main()` out.
@@ -247,6 +258,8 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   package func didStop() {}
 
   // MARK: Dependencies
+
+  package final var hasDependencies: Bool { dependencyList.load() != nil }
 
   public final override var dependencies: [Operation] { dependencyList.load()?.operations ?? [] }
 

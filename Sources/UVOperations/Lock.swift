@@ -10,6 +10,7 @@ struct Lock<Value: ~Copyable>: ~Copyable {
 
   init(_ value: consuming sending Value) { mutex = Mutex(value) }
 
+  @inline(__always)
   borrowing func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout sending Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {

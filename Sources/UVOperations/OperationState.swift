@@ -28,6 +28,8 @@ struct OperationState: ~Copyable, Sendable {
     static let stopRequested = Events(rawValue: 1 << 8)
     /// `start()` found the operation not ready and left the start to whoever makes it ready.
     static let startWaits = Events(rawValue: 1 << 9)
+    /// Somebody read `isReady`, as every queue does when it takes an operation in.
+    static let readinessRead = Events(rawValue: 1 << 10)
   }
 
   /// What the thread that made a transition does next.
@@ -54,6 +56,9 @@ struct OperationState: ~Copyable, Sendable {
     return events.contains(.startWaits) && !events.contains(.started)
   }
 
+  /// Whether the operation is certainly in no queue and has no dependencies.
+  var isOnItsOwn: Bool { !events.contains(.readinessRead) }
+
   var isStarted: Bool { events.contains(.started) }
   var isFinishClaimed: Bool { events.contains(.finishClaimed) }
   var isFinished: Bool { events.contains(.finished) }
@@ -63,6 +68,10 @@ struct OperationState: ~Copyable, Sendable {
   var isExecuting: Bool {
     let events = events
     return events.contains(.mainCalled) && !events.contains(.finished)
+  }
+
+  func readinessIsRead() {
+    if !events.contains(.readinessRead) { _ = add(.readinessRead) }
   }
 
   /// Returns whether this is the first request to start.

@@ -16,14 +16,7 @@
 // The proof for `Sendable`: `storedResult` is written once, by the one who claimed the finish, before the transition that
 // makes it readable; the rest is guarded by `settings`.
 open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked Sendable {
-  private struct Settings {
-    var timeout: Duration?
-    var startsAfterFailedDependencies = false
-    var cancelTimer: (@Sendable () -> Void)?
-    var hasTimedOut = false
-  }
-
-  private let settings = Lock(Settings())
+  private let settings = Lock(ResultOperationSettings())
   private var storedResult: Result<Output, any Error>?  // Readable when finished.
 
   public override init() {}
@@ -182,7 +175,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   }
 
   package final override func willStart() {
-    if isCancelled || startsAfterFailedDependencies { return }
+    guard hasDependencies, !isCancelled, !startsAfterFailedDependencies else { return }
     for dependency in dependencies {
       guard let failure = dependency.failureForDependents, !isFinishClaimed else { continue }
       return finish(throwing: failure)
@@ -193,4 +186,12 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
     guard case .failure(let error)? = result else { return nil }
     return error
   }
+}
+
+// Outside the generic class, where each use would look up its type at run time.
+private struct ResultOperationSettings {
+  var timeout: Duration?
+  var startsAfterFailedDependencies = false
+  var cancelTimer: (@Sendable () -> Void)?
+  var hasTimedOut = false
 }
