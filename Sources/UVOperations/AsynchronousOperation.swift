@@ -29,13 +29,13 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
 
   private let state = OperationState()
   private let handlers = Lock(FinishHandlers())
-  // Absent until there is a dependency.
-  private let dependencyList = AtomicLazyReference<DependencyList>()
+  // Nil until there is a dependency.
+  private let dependencyList = Lock<DependencyList?>(nil)
   private var startingThread: pthread_t?  // Written in begin(), read when completing.
 
   public override init() {}
 
-  deinit { dependencyList.load()?.end(for: nil) }
+  deinit { existingDependencies?.end(for: nil) }
 
   // MARK: Overriding
 
@@ -160,7 +160,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
     // No lock is held: Foundation reads our properties and tells dependents and the queue, on this thread.
     didChangeValue(forKey: "isFinished")
     completionBlock = nil  // Foundation has handed it to dispatch, and would keep it.
-    dependencyList.load()?.end(for: self)
+    existingDependencies?.end(for: self)
     _ = handlers.withLock { $0.endStopping() }
     runHandlers()
     Unmanaged.passUnretained(self).release()  // Retained in start().
@@ -210,19 +210,16 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
 
   private func runHandlers() {
     let isInline = runsHandlersInline
-    var next = handlers.withLock { $0.takeNext() }
-    while !next.isEmpty {
-      for handler in next where isInline || handler.waiter != nil { handler.run(self) }
-      let others = isInline ? [] : next.filter { $0.waiter == nil }
-      if !others.isEmpty { return runOnGlobalQueue(others) }
-      next = handlers.withLock { $0.takeNext() }
+    while let handler = handlers.withLock({ $0.takeNext() }) {
+      guard isInline || handler.waiter != nil else { return runOnGlobalQueue(handler) }
+      handler.run(self)
     }
   }
 
-  /// Runs `others`, and then what was attached meanwhile, so that the order stays.
-  private func runOnGlobalQueue(_ others: [FinishHandlers.Handler]) {
+  /// Runs `handler`, and then those that come after it, so that the order stays.
+  private func runOnGlobalQueue(_ handler: FinishHandlers.Handler) {
     DispatchQueue.global().async {
-      for handler in others { handler.run(self) }
+      handler.run(self)
       self.runHandlers()
     }
   }
@@ -233,7 +230,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   public final override func cancel() {
     let (isFirst, next) = state.cancel()
     guard isFirst else { return }
-    if !state.isStarted { dependencyList.load()?.openAll() }
+    if !state.isStarted { existingDependencies?.openAll() }
     act(on: next)
   }
 
@@ -259,21 +256,31 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
 
   // MARK: Dependencies
 
-  package final var hasDependencies: Bool { dependencyList.load() != nil }
+  package final var hasDependencies: Bool { state.hadDependencies }
 
-  public final override var dependencies: [Operation] { dependencyList.load()?.operations ?? [] }
+  /// The list, without a look at the lock for the many operations that have none.
+  private var existingDependencies: DependencyList? {
+    state.hadDependencies ? dependencyList.withLock { $0 } : nil
+  }
+
+  public final override var dependencies: [Operation] { existingDependencies?.operations ?? [] }
 
   /// Makes the operation wait for `operation`. Any thread; without effect when this operation has finished.
   ///
   /// The operation holds its dependencies until it has finished, and may be dropped at any time before.
   public final override func addDependency(_ operation: Operation) {
-    let list = dependencyList.load() ?? dependencyList.storeIfNil(DependencyList())
+    let list = dependencyList.withLock { list in
+      let existing = list ?? DependencyList()
+      list = existing
+      return existing
+    }
+    state.dependencyIsAdded()
     list.add(operation, for: self)
   }
 
   /// Stops waiting for `operation`. Any thread; without effect when this operation has finished.
   public final override func removeDependency(_ operation: Operation) {
-    dependencyList.load()?.remove(operation, for: self)
+    existingDependencies?.remove(operation, for: self)
   }
 
   final func addGate(_ gate: DependencyGate) { super.addDependency(gate) }

@@ -8,7 +8,9 @@ struct FinishHandlers: Sendable {
     let run: @Sendable (AsynchronousOperation) -> Void
   }
 
-  private var handlers: [Handler] = []
+  // Most operations have one handler, for which an array would be an allocation.
+  private var first: Handler?
+  private var others: ArraySlice<Handler> = []
   private var isClosed = false
   private var stopHandler = StopHandler.none
 
@@ -22,19 +24,23 @@ struct FinishHandlers: Sendable {
   /// Keeps `handler` for later. Returns false if it is too late and the caller has to run it.
   mutating func add(_ handler: Handler) -> Bool {
     if isClosed { return false }
-    handlers.append(handler)
+    if first == nil { first = handler } else { others.append(handler) }
     return true
   }
 
   mutating func remove(waiter: AnyObject) {
-    handlers.removeAll { $0.waiter === waiter }
+    others.removeAll { $0.waiter === waiter }
+    if let first, first.waiter === waiter { self.first = others.popFirst() }
   }
 
-  /// Returns the handlers that wait, in order. When there are none, later ones are too late.
-  mutating func takeNext() -> [Handler] {
-    isClosed = handlers.isEmpty
-    defer { handlers = [] }
-    return handlers
+  /// Returns the handler that has waited longest. When there is none, later ones are too late.
+  mutating func takeNext() -> Handler? {
+    guard let next = first else {
+      isClosed = true
+      return nil
+    }
+    first = others.popFirst()
+    return next
   }
 
   /// Keeps `handler` for a stop. Returns whether the stop has come already, and what the caller has to release, which

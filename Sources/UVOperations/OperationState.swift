@@ -30,6 +30,8 @@ struct OperationState: ~Copyable, Sendable {
     static let startWaits = Events(rawValue: 1 << 9)
     /// Somebody read `isReady`, as every queue does when it takes an operation in.
     static let readinessRead = Events(rawValue: 1 << 10)
+    /// A dependency was added at some time.
+    static let hadDependencies = Events(rawValue: 1 << 11)
   }
 
   /// What the thread that made a transition does next.
@@ -69,6 +71,10 @@ struct OperationState: ~Copyable, Sendable {
     let events = events
     return events.contains(.mainCalled) && !events.contains(.finished)
   }
+
+  var hadDependencies: Bool { events.contains(.hadDependencies) }
+
+  func dependencyIsAdded() { _ = add(.hadDependencies) }
 
   func readinessIsRead() {
     if !events.contains(.readinessRead) { _ = add(.readinessRead) }
