@@ -38,6 +38,9 @@ let package = Package(
       name: "UVTests", dependencies: ["UV", "TestSupport"], swiftSettings: settings
     ),
     .testTarget(
+      name: "ReadmeTests", dependencies: ["UV", "UVOperations"], swiftSettings: settings
+    ),
+    .testTarget(
       name: "UVOperationsTests",
       dependencies: ["UV", "UVOperations", "TestSupport"],
       swiftSettings: settings

@@ -1,0 +1,74 @@
+// The README's examples, compiled. ReadmeTests checks that they are the same.
+
+import Foundation
+import Synchronization
+import UV
+import UVOperations
+
+func echoServer() async throws {
+  try await TCPListener.withListener(on: .loopback(port: 7007)) { listener in
+    print("listening on \(listener.localAddress)")
+    await withDiscardingTaskGroup { connections in
+      while let stream = try? await listener.accept() {
+        connections.addTask(executorPreference: listener.loop) {
+          do {
+            for try await bytes in stream { try await stream.write(bytes) }
+            await stream.close()
+          } catch {
+            print("\(stream.peerAddress?.description ?? "a client"): \(error)")
+            stream.abort()
+          }
+        }
+      }
+    }
+  }
+}
+
+func chain(port: Int) async throws -> [UInt8]? {
+  let queue = OperationQueue()
+  let connect = ConnectOperation(to: "localhost", port: port)
+  let send = WriteOperation("hello\n", to: try connect.output)
+  let receive = ReadOperation(from: try connect.output)
+  connect.timeout = .seconds(3)
+  send.addDependency(connect)
+  receive.addDependency(send)
+  queue.add(connect, send, receive)
+  let answer = try await receive.value
+  await (try connect.output).close()
+  return answer
+}
+
+func timers(on loop: EventLoop) async throws {
+  let queue = OperationQueue()
+  try await loop.sleep(for: .milliseconds(20))
+  let pause = TimerOperation(after: .milliseconds(20), on: loop)
+  try await queue.run(pause)
+  let ticks = try loop.schedule(every: .seconds(1)) { timer in print("tick") }
+  ticks.cancel()
+}
+
+struct Sensor: Sendable {
+  func read(_ body: @escaping @Sendable (Int) -> Void) { DispatchQueue.global().async { body(21) } }
+}
+
+private let sensor = Sensor()
+
+final class Measure: ResultOperation<Int>, @unchecked Sendable {
+  override func main() { sensor.read { self.finish(returning: $0) } }
+}
+
+func mainLoop() {
+  let queue = OperationQueue(on: .main)
+  let pause = TimerOperation(after: .milliseconds(20), on: .main)
+  pause.whenFinished { EventLoop.main.stop() }
+  queue.add(pause)
+  EventLoop.main.run()
+}
+
+actor Session {
+  let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
+  init(on loop: EventLoop) { self.loop = loop }
+
+  func isOnLoop() -> Bool { loop.isCurrent }
+}
