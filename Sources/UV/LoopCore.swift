@@ -302,14 +302,27 @@ package final class LoopCore: @unchecked Sendable {
       drainLocal()
       if local.isEmpty, nextTurnJobs.isEmpty, inbox.withLock({ $0.closeIfEmpty() }) { return }
     }
+    // Late jobs wait meanwhile: they and these must not run at the same time.
+    late.hold { closeInbox() }
+  }
+
+  /// Closes the inbox and runs the work that is left; the tasks, also those that the work adds, become late jobs.
+  private func closeInbox() {
     inbox.withLock { inbox in
       inbox.take(&running)
       _ = inbox.closeIfEmpty()
     }
-    for job in local + nextTurnJobs + running {
-      switch job {
-      case .task(let job): late.run(job, for: self)
-      case .work(let work): work()
+    local.append(contentsOf: running)
+    running = []
+    while !local.isEmpty || !nextTurnJobs.isEmpty {
+      let jobs = local + nextTurnJobs
+      local = []
+      nextTurnJobs = []
+      for job in jobs {
+        switch job {
+        case .task(let job): late.run(job, for: self)
+        case .work(let work): work()
+        }
       }
     }
   }
