@@ -32,8 +32,8 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
     }
     guard isOpen else { return false }
     replaceFire(by: fire)
-    // libuv counts from its cached clock, which is as old as the current callback.
-    uv_update_time(loop.uv)
+    // libuv counts from its cached clock, and so do the ticks: how old it is does not matter. It must not be updated here:
+    // another timer would fall due in the turn that is under way, and two slow ones would never let it end.
     uv_timer_start(timer, timerDidFire, LoopCore.ticks(until: deadline, on: loop.uv), 0)
     return true
   }
