@@ -13,6 +13,9 @@ final class LateJobs: Sendable {
   /// Whether the caller runs in one of these jobs.
   var isCurrent: Bool { DispatchQueue.getSpecific(key: LateJobs.key) == ObjectIdentifier(self) }
 
+  /// Runs `body` here, on the loop's thread, while no late job runs.
+  func hold(_ body: () -> Void) { queue.sync(execute: body) }
+
   func run(_ job: UnownedJob, for core: LoopCore) {
     queue.async { core.run(job) }
   }

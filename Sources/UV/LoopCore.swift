@@ -209,6 +209,7 @@ package final class LoopCore: @unchecked Sendable {
 
   fileprivate func prepareToPoll() {
     drainLocal()
+    uv_update_time(uv)  // How long to poll is counted from here, not from before the callbacks.
     counters.iterations.add(1)
     if pollReturned != 0 { counters.noteTurn(nanoseconds: uv_hrtime() &- pollReturned) }
     // An active idle handle makes libuv poll without waiting.
@@ -262,7 +263,6 @@ package final class LoopCore: @unchecked Sendable {
     grace = min(deadline, grace ?? deadline)
     for request in requests.values { request.loopIsClosing() }
     closeHandles { !$0.mayFinishDuringShutdown }
-    uv_update_time(uv)
     uv_timer_start(graceTimer, graceDidEnd, LoopCore.ticks(until: grace!, on: uv), 0)
     stopIfQuiet()
   }
@@ -310,14 +310,27 @@ package final class LoopCore: @unchecked Sendable {
       drainLocal()
       if local.isEmpty, nextTurnJobs.isEmpty, inbox.withLock({ $0.closeIfEmpty() }) { return }
     }
+    // Late jobs wait meanwhile: they and these must not run at the same time.
+    late.hold { closeInbox() }
+  }
+
+  /// Closes the inbox and runs the work that is left; the tasks, also those that the work adds, become late jobs.
+  private func closeInbox() {
     inbox.withLock { inbox in
       inbox.take(&running)
       _ = inbox.closeIfEmpty()
     }
-    for job in local + nextTurnJobs + running {
-      switch job {
-      case .task(let job): late.run(job, for: self)
-      case .work(let work): work()
+    local.append(contentsOf: running)
+    running = []
+    while !local.isEmpty || !nextTurnJobs.isEmpty {
+      let jobs = local + nextTurnJobs
+      local = []
+      nextTurnJobs = []
+      for job in jobs {
+        switch job {
+        case .task(let job): late.run(job, for: self)
+        case .work(let work): work()
+        }
       }
     }
   }
@@ -344,7 +357,7 @@ package final class LoopCore: @unchecked Sendable {
 
   /// Whole milliseconds from libuv's clock to `deadline`, rounded up so that a timer is never early.
   ///
-  /// libuv's clock counts whole milliseconds too and was just updated by the caller.
+  /// libuv's clock counts whole milliseconds too, and it may be old: it is what `uv_timer_start` adds the ticks to.
   static func ticks(until deadline: Deadline, on uv: UnsafeMutablePointer<uv_loop_t>) -> UInt64 {
     let due = deadline.nanoseconds / 1_000_000 + (deadline.nanoseconds % 1_000_000 == 0 ? 0 : 1)
     let now = uv_now(uv)

@@ -31,21 +31,21 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
       opened()
     }
     guard isOpen else { return false }
-    self.fire = fire
-    // libuv counts from its cached clock, which is as old as the current callback.
-    uv_update_time(loop.uv)
+    replaceFire(by: fire)
+    // libuv counts from its cached clock, and so do the ticks: how old it is does not matter. It must not be updated here:
+    // another timer would fall due in the turn that is under way, and two slow ones would never let it end.
     uv_timer_start(timer, timerDidFire, LoopCore.ticks(until: deadline, on: loop.uv), 0)
     return true
   }
 
   package func disarm() {
-    fire = nil
+    replaceFire(by: nil)
     if isOpen { uv_timer_stop(timer) }
   }
 
   /// Closes the timer, or makes sure that it never opens.
   package func discard() {
-    fire = nil
+    replaceFire(by: nil)
     closeHandle()
   }
 
@@ -53,7 +53,7 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
   package var whenClosed: (() -> Void)?
 
   override func didClose() {
-    fire = nil
+    replaceFire(by: nil)
     let closed = whenClosed
     whenClosed = nil
     closed?()
@@ -63,6 +63,13 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
     let fire = fire
     self.fire = nil
     fire?()
+  }
+
+  /// The old closure goes when `fire` has been changed: with it may go the timer's last owner, who discards the timer.
+  private func replaceFire(by new: (() -> Void)?) {
+    let old = fire
+    fire = new
+    withExtendedLifetime(old) {}
   }
 }
 

@@ -1,0 +1,152 @@
+import TestSupport
+import Testing
+import UV
+
+/// Timers that fire again and again. Times are compared with the grid, never with a limit: the machine may be busy.
+@Suite(.timeLimit(.minutes(1))) struct RepeatingTimerTests {
+  private static let interval: UInt64 = 10_000_000
+
+  @Test func noTickIsBeforeItsPlaceOnTheGrid() async throws {
+    try await withLoop { loop in
+      let ticks = try await Ticks.start(on: loop)
+      let times = await ticks.wait(count: 30)
+      for (number, time) in zip(1..., times) {
+        #expect(time >= ticks.before + UInt64(number) * Self.interval)
+      }
+    }
+  }
+
+  @Test(arguments: [0, 3, 35])
+  func missedTicksMergeIntoOne(callbackMilliseconds: Int) async throws {
+    try await withLoop { loop in
+      let ticks = try await Ticks.start(on: loop) { _ in
+        keepBusy(for: .milliseconds(callbackMilliseconds))
+      }
+      let times = await ticks.wait(count: 15)
+      // Between two ticks lies a point of the grid, however late the first one was: there is no burst.
+      for (earlier, later) in zip(times, times.dropFirst()) {
+        #expect(
+          (later - ticks.before) / Self.interval
+            > earlier.subtractingOrZero(ticks.after) / Self.interval)
+      }
+    }
+  }
+
+  @Test func aLateTickDoesNotMoveTheGrid() async throws {
+    try await withLoop { loop in
+      let ticks = try await Ticks.start(on: loop) { number in
+        if number.isMultiple(of: 2) { keepBusy(for: .milliseconds(14)) }
+      }
+      // With a grid that moved, two ticks would never be less than an interval apart.
+      await eventually("a tick comes early after a late one") {
+        zip(ticks.times, ticks.times.dropFirst()).contains { $1 - $0 < Self.interval }
+      }
+    }
+  }
+
+  @Test(arguments: [Duration.zero, .nanoseconds(1), .seconds(-5)])
+  func anIntervalBelowAMillisecondCountsAsOne(_ interval: Duration) async throws {
+    try await withLoop { loop in
+      let start = monotonicNanoseconds()
+      let times = Collected<UInt64>()
+      try loop.schedule(every: interval) { timer in
+        times.append(monotonicNanoseconds() - start)
+        if times.count == 20 { timer.cancel() }
+      }
+      #expect(zip(await times.waitUntil(count: 20), 0...).allSatisfy { $0 >= $1 * 1_000_000 })
+    }
+  }
+
+  @Test func theFirstTickMayHaveADelayOfItsOwn() async throws {
+    try await withLoop { loop in
+      let fired = Event()
+      try loop.schedule(every: .seconds(3_600), after: .zero) { timer in
+        fired.set()
+        timer.cancel()
+      }
+      await fired.wait()
+    }
+  }
+
+  @Test func cancellingInsideATickEndsTheTicks() async throws {
+    try await withLoop { loop in
+      let ticks = Collected<Void>()
+      try loop.schedule(every: .milliseconds(1)) { timer in
+        ticks.append(())
+        if ticks.count == 3 { timer.cancel() }
+      }
+      await ticks.waitUntil(count: 3)
+      await eventually("its handle is closed") { loop.statistics.handles == 0 }
+      #expect(ticks.count == 3)
+    }
+  }
+
+  @Test func reschedulingMovesTheGrid() async throws {
+    try await withLoop { loop in
+      let times = Collected<UInt64>()
+      let moved = Box<UInt64>()
+      let timer = try await loop.run {
+        try loop.schedule(every: .milliseconds(5)) { timer in
+          times.append(monotonicNanoseconds())
+          if times.count == 2 {
+            moved.value = monotonicNanoseconds()
+            timer.reschedule(after: .milliseconds(30))
+          }
+        }
+      }
+      let seen = await times.waitUntil(count: 5)
+      timer.cancel()
+      for (number, time) in zip(UInt64(0)..., seen.dropFirst(2)) {
+        #expect(time >= moved.value! + 30_000_000 + number * 5_000_000)
+      }
+    }
+  }
+
+  @Test func aRepeatingTimerThatNobodyHoldsGoesOnUntilTheLoopEnds() async throws {
+    let loop = try EventLoop()
+    let ticks = Collected<Void>()
+    try loop.schedule(every: .milliseconds(1)) { _ in ticks.append(()) }
+    await ticks.waitUntil(count: 10)
+    await loop.shutdown()
+    let count = ticks.count
+    #expect(loop.statistics.handles == 0)
+    #expect(ticks.count == count)
+  }
+}
+
+/// The ticks of a timer of ten milliseconds, and between which times it was made.
+private final class Ticks: Sendable {
+  let before: UInt64
+  private let made = Box<UInt64>()
+  private let timer = Box<LoopTimer>()
+  private let collected = Collected<UInt64>()
+
+  private init() { before = monotonicNanoseconds() }
+
+  static func start(
+    on loop: EventLoop, _ body: @escaping @Sendable (Int) -> Void = { _ in }
+  ) async throws -> Ticks {
+    try await loop.run {
+      let ticks = Ticks()
+      ticks.timer.value = try loop.schedule(every: .milliseconds(10)) {
+        [collected = ticks.collected] _ in
+        collected.append(monotonicNanoseconds())
+        body(collected.count)
+      }
+      ticks.made.value = monotonicNanoseconds()
+      return ticks
+    }
+  }
+
+  deinit { timer.value?.cancel() }
+
+  var after: UInt64 { made.value! }
+
+  var times: [UInt64] { collected.values }
+
+  func wait(count: Int) async -> [UInt64] { await collected.waitUntil(count: count) }
+}
+
+extension UInt64 {
+  fileprivate func subtractingOrZero(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
+}
