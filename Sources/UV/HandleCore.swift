@@ -12,7 +12,7 @@ package class HandleCore: @unchecked Sendable {
   package enum Phase { case unopened, open, closing, closed }
 
   package let loop: LoopCore
-  package private(set) var phase = Phase.unopened
+  @exclusivity(unchecked) package private(set) var phase = Phase.unopened
   package let memory: UnsafeMutableRawPointer
 
   package init(loop: LoopCore, size: Int) {

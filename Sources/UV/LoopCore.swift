@@ -26,12 +26,13 @@ package final class LoopCore: @unchecked Sendable {
   let belongsToMainThread: Bool
   private let late: LateJobs
 
-  // Loop thread only, from here on.
-  private var local: [Job] = []
-  private var running: [Job] = []
+  // Loop thread only, from here on. The hot ones go without the run-time check for overlapping accesses, which costs more than
+  // the access: none of theirs spans a call of foreign code.
+  @exclusivity(unchecked) private var local: [Job] = []
+  @exclusivity(unchecked) private var running: [Job] = []
   private var nextTurnJobs: [Job] = []
-  private(set) var turn: UInt64 = 0
-  private var completionDepth = 0
+  @exclusivity(unchecked) private(set) var turn: UInt64 = 0
+  @exclusivity(unchecked) private var completionDepth = 0
   private var pollReturned: UInt64 = 0
   private var grace: Deadline?
   var requests: [ObjectIdentifier: any LoopRequest] = [:]

@@ -18,22 +18,23 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
     case ended
   }
 
-  var life = Life.open
-  var inbound = InboundBytes()
-  var reading = Reading.notStarted
-  var reader: Reader?
-  var discardsInput = false
-  var outbound = OutboundQueue()
-  var sending = Sending.open
-  var writeInFlight: BlockWrite?
+  // The hot ones go without the run-time check for overlapping accesses, as in LoopCore.
+  @exclusivity(unchecked) var life = Life.open
+  @exclusivity(unchecked) var inbound = InboundBytes()
+  @exclusivity(unchecked) var reading = Reading.notStarted
+  @exclusivity(unchecked) var reader: Reader?
+  @exclusivity(unchecked) var discardsInput = false
+  @exclusivity(unchecked) var outbound = OutboundQueue()
+  @exclusivity(unchecked) var sending = Sending.open
+  @exclusivity(unchecked) var writeInFlight: BlockWrite?
   var finRequest: FinRequest?
   var closeCompletions: [@Sendable () -> Void] = []
   var closeTimer: TimerCore?
   var lingerDeadline = Deadline(nanoseconds: 0)
   /// Why the stream ended, for those who still ask.
   var endReason: (any Error)?
-  private var inlineTurn: UInt64 = 0
-  private var inlineCount = 0
+  @exclusivity(unchecked) private var inlineTurn: UInt64 = 0
+  @exclusivity(unchecked) private var inlineCount = 0
 
   /// Called once, when the descriptor is back with the system.
   var whenGone: (@Sendable () -> Void)?

@@ -31,7 +31,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   private let handlers = Lock(FinishHandlers())
   // Nil until there is a dependency.
   private let dependencyList = Lock<DependencyList?>(nil)
-  private var startingThread: pthread_t?  // Written in begin(), read when completing.
+  @exclusivity(unchecked) private var startingThread: pthread_t?  // Written in begin(), read when completing.
 
   public override init() {}
 

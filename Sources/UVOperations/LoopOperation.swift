@@ -9,7 +9,7 @@ package import UV
 /// Handlers given to `whenFinished` run on the loop thread only if the operation was started there.
 // The proof for `Sendable`: `loop` is written in `main()` and read after it, as `didCancel()` and finishing are.
 public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecked Sendable {
-  private var loop: EventLoop?
+  @exclusivity(unchecked) private var loop: EventLoop?
 
   package override init() {}
 

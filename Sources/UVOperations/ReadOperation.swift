@@ -19,6 +19,13 @@ public final class ReadOperation: StreamOperation<[UInt8]?>, @unchecked Sendable
     super.init(evaluating: stream)
   }
 
+  // Compiled for this output: in the generic class each use of the result looks its type up at run time.
+  public override func whenFinished(
+    _ body: @escaping @Sendable (Result<[UInt8]?, any Error>) -> Void
+  ) {
+    addHandler { body(unsafeDowncast($0, to: ReadOperation.self).storedResult!) }
+  }
+
   package override func startRequest() { core.read(upTo: limit, ticket: ticket, for: self) }
 
   package override func stopRequest(_ error: any Error) { core.cancelRead(ticket, error) }

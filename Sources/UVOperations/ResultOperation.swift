@@ -17,7 +17,7 @@
 // makes it readable; the rest is guarded by `settings`.
 open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked Sendable {
   private let settings = Lock(ResultOperationSettings())
-  private var storedResult: Result<Output, any Error>?  // Readable when finished.
+  @exclusivity(unchecked) package private(set) final var storedResult: Result<Output, any Error>?  // Readable when finished.
 
   public override init() {}
 
@@ -61,7 +61,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   ///
   /// Handlers are called in the order they were attached, on the thread that finishes the operation, or on a global
   /// queue when that thread is an event loop's and the operation was not started there. They are released then.
-  public final func whenFinished(_ body: @escaping @Sendable (Result<Output, any Error>) -> Void) {
+  public func whenFinished(_ body: @escaping @Sendable (Result<Output, any Error>) -> Void) {
     addHandler { body(Self.result(of: $0)) }
   }
 

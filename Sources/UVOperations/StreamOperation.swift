@@ -4,10 +4,11 @@ package import UV
 // The proof for `Sendable`: the variables are written in `main()` and, to let go of what they hold, on finishing, which comes after it; the
 // loop thread reads `core` and `ticket` in between and later.
 public class StreamOperation<Output: Sendable>: LoopOperation<Output>, @unchecked Sendable {
-  private var input: (@Sendable () throws -> TCPStream)?
-  private var stream: TCPStream?  // Keeps it from being dropped; read nowhere.
-  package private(set) final var core: StreamCore!
-  package private(set) final var ticket: UInt64 = 0
+  // Without the run-time check for overlapping accesses, which costs more than the access: none spans a call of foreign code.
+  @exclusivity(unchecked) private var input: (@Sendable () throws -> TCPStream)?
+  @exclusivity(unchecked) private var stream: TCPStream?  // Keeps it from being dropped; read nowhere.
+  @exclusivity(unchecked) package private(set) final var core: StreamCore!
+  @exclusivity(unchecked) package private(set) final var ticket: UInt64 = 0
 
   package init(evaluating input: @escaping @Sendable () throws -> TCPStream) {
     self.input = input

@@ -7,8 +7,8 @@ public import UV
 /// has been sent makes the stream refuse further writes.
 public final class WriteOperation: StreamOperation<Void>, @unchecked Sendable {
   // Unchecked: as StreamOperation.
-  private var input: (@Sendable () throws -> [UInt8])?
-  private var bytes: [UInt8] = []
+  @exclusivity(unchecked) private var input: (@Sendable () throws -> [UInt8])?
+  @exclusivity(unchecked) private var bytes: [UInt8] = []
 
   /// - Parameters:
   ///   - bytes: Evaluated when the operation starts.
@@ -35,6 +35,13 @@ public final class WriteOperation: StreamOperation<Void>, @unchecked Sendable {
     to stream: @autoclosure @escaping @Sendable () throws -> TCPStream
   ) {
     self.init(Array(try data()), to: try stream())
+  }
+
+  // Compiled for this output, as in ReadOperation.
+  public override func whenFinished(
+    _ body: @escaping @Sendable (Result<Void, any Error>) -> Void
+  ) {
+    addHandler { body(unsafeDowncast($0, to: WriteOperation.self).storedResult!) }
   }
 
   package override func evaluateInputs() throws {

@@ -1,5 +1,5 @@
 import Dispatch
-public import Foundation
+internal import Foundation
 
 /// How a probe program ended.
 public struct ProbeResult: Sendable {
