@@ -21,10 +21,15 @@ final class Connection: Sendable {
 
   private func readNext() {
     let read = ReadOperation(from: self.stream)
-    read.timeout = server.isStopping ? Connection.idleWhileStopping : server.options.idleTimeout
+    if let patience { read.timeout = patience }
     read.whenFinished { self.didRead($0) }
     waitingRead.withLock { $0 = read }
     server.run(read)
+  }
+
+  /// How long the client may be silent, if there is a limit.
+  private var patience: Duration? {
+    server.isStopping ? Connection.idleWhileStopping : server.options.idleTimeout
   }
 
   private func didRead(_ result: Result<[UInt8]?, any Error>) {

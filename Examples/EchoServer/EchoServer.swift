@@ -8,7 +8,6 @@ final class EchoServer: Sendable {
   private struct State {
     var connections: [ObjectIdentifier: Connection] = [:]
     var served = 0
-    var isStopping = false
     var keptAlive: [any Sendable] = []
   }
 
@@ -17,6 +16,8 @@ final class EchoServer: Sendable {
   private let listener: TCPListener
   private let queue: OperationQueue
   private let state = Mutex(State())
+  private let stopping = Atomic<Bool>(false)
+  private let finished = Atomic<Bool>(false)
 
   init(_ address: SocketAddress, _ options: Options) throws {
     self.options = options
@@ -43,7 +44,7 @@ final class EchoServer: Sendable {
 
   var connectionCount: Int { state.withLock { $0.connections.count } }
 
-  var isStopping: Bool { state.withLock { $0.isStopping } }
+  var isStopping: Bool { stopping.load(ordering: .acquiring) }
 
   private func acceptNext() {
     let accept = AcceptOperation(from: listener)
@@ -75,19 +76,17 @@ final class EchoServer: Sendable {
   func connectionEnded(_ connection: Connection) {
     let isLast = state.withLock {
       $0.connections[ObjectIdentifier(connection)] = nil
-      return $0.isStopping && $0.connections.isEmpty
+      return isStopping && $0.connections.isEmpty
     }
     if isLast { finish() }
   }
 
   /// Stops accepting and lets busy connections finish until the grace ends. Asked a second time, ends at once.
   private func stop() {
-    let connections = state.withLock { state -> [Connection]? in
-      guard !state.isStopping else { return nil }
-      state.isStopping = true
-      return Array(state.connections.values)
+    guard !stopping.exchange(true, ordering: .acquiringAndReleasing) else {
+      exit(130)  // As a shell reports a program that Ctrl-C ended.
     }
-    guard let connections else { exit(130) }  // As a shell reports a program that Ctrl-C ended.
+    let connections = state.withLock { Array($0.connections.values) }
     Task { await listener.close() }
     if connections.isEmpty { return finish() }
     for connection in connections { connection.serverIsStopping() }
@@ -98,7 +97,9 @@ final class EchoServer: Sendable {
     graceEnd.start()
   }
 
+  /// The last connection may end while the stop is being asked for: the first call counts.
   private func finish() {
+    guard !finished.exchange(true, ordering: .relaxed) else { return }
     let served = state.withLock { $0.served }
     print("served \(served) connections, \(traffic.bytes) bytes")
     EventLoop.main.stop()

@@ -68,6 +68,15 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
     return state.isStarted || super.isReady
   }
 
+  /// Called once on a global queue when the operation has finished, and released then: it may mention its operation.
+  open override var completionBlock: (@Sendable () -> Void)? {
+    get { super.completionBlock }
+    set {
+      state.completionBlockIsSet()
+      super.completionBlock = newValue
+    }
+  }
+
   /// Whether somebody has called finish, or may do so no more.
   package final var isFinishClaimed: Bool { state.isFinishClaimed }
 
@@ -159,7 +168,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
     state.markFinished()
     // No lock is held: Foundation reads our properties and tells dependents and the queue, on this thread.
     didChangeValue(forKey: "isFinished")
-    completionBlock = nil  // Foundation has handed it to dispatch, and would keep it.
+    if state.hadCompletionBlock { super.completionBlock = nil }  // Foundation has handed it to dispatch, and would keep it.
     existingDependencies?.end(for: self)
     _ = handlers.withLock { $0.endStopping() }
     runHandlers()

@@ -32,6 +32,8 @@ struct OperationState: ~Copyable, Sendable {
     static let readinessRead = Events(rawValue: 1 << 10)
     /// A dependency was added at some time.
     static let hadDependencies = Events(rawValue: 1 << 11)
+    /// A completion block was set at some time.
+    static let hadCompletionBlock = Events(rawValue: 1 << 12)
   }
 
   /// What the thread that made a transition does next.
@@ -75,6 +77,10 @@ struct OperationState: ~Copyable, Sendable {
   var hadDependencies: Bool { events.contains(.hadDependencies) }
 
   func dependencyIsAdded() { _ = add(.hadDependencies) }
+
+  var hadCompletionBlock: Bool { events.contains(.hadCompletionBlock) }
+
+  func completionBlockIsSet() { _ = add(.hadCompletionBlock) }
 
   func readinessIsRead() {
     if !events.contains(.readinessRead) { _ = add(.readinessRead) }
