@@ -45,5 +45,8 @@ let package = Package(
       dependencies: ["UV", "UVOperations", "TestSupport"],
       swiftSettings: settings
     ),
+    .testTarget(
+      name: "ExamplesTests", dependencies: ["UV", "EchoServer"], swiftSettings: settings
+    ),
   ]
 )

@@ -1,0 +1,163 @@
+import Foundation
+import Testing
+import UV
+
+/// The ways in which the server runs its operations.
+let queues = ["loop", "dispatch", "direct"]
+
+@Suite(.timeLimit(.minutes(1)))
+struct EchoServerTests {
+  @Test(arguments: queues, [1, 100, 65_536, 1_000_003, 16 << 20])
+  func bytesComeBackExactlyAndThenTheEnd(queue: String, count: Int) async throws {
+    try await withEchoServer(["--queue", queue]) { _, address, loop in
+      let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
+      try await TCPStream.withConnection(
+        to: address.host, port: address.port, loop: loop
+      ) { stream in
+        async let echo = stream.readAll()
+        try await stream.write(bytes)
+        try await stream.shutdownSending()
+        let isExact = try await echo == bytes
+        #expect(isExact)
+      }
+    }
+  }
+
+  @Test(arguments: queues)
+  func clientsThatResetTakeNothingWithThem(queue: String) async throws {
+    try await withEchoServer(["--queue", queue]) { server, address, loop in
+      // The first client makes the server open what it opens once.
+      let first = try await TCPStream.connect(to: address, loop: loop)
+      #expect(try await first.echo([1]) == [1])
+      let withOne = server.descriptorCount
+      await first.close()
+      try await waitUntil { server.descriptorCount < withOne }
+      let before = server.descriptorCount
+
+      for _ in 0..<50 {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for _ in 0..<20 {
+            group.addTask {
+              let stream = try await TCPStream.connect(to: address, loop: loop)
+              try await stream.write([UInt8](repeating: 1, count: 10_000))
+              stream.abort()
+            }
+          }
+          try await group.waitForAll()
+        }
+      }
+      let last = try await TCPStream.connect(to: address, loop: loop)
+      #expect(try await last.echo([2, 3]) == [2, 3])
+      await last.close()
+      try await waitUntil { server.descriptorCount == before }
+    }
+  }
+
+  @Test(arguments: queues)
+  func aClientThatDoesNotReadIsHeldAndThenGetsEverything(queue: String) async throws {
+    try await withEchoServer(["--queue", queue]) { server, address, loop in
+      let stream = try await TCPStream.connect(to: address, loop: loop)
+      #expect(try await stream.echo([UInt8](repeating: 1, count: 65_536)).count == 65_536)
+      let before = server.memory
+      let bytes = [UInt8](repeating: 7, count: 64 << 20)
+      let isWritten = Guarded(false)
+      let write = Task {
+        try await stream.write(bytes)
+        isWritten.update { $0 = true }
+      }
+      try await waitUntil { stream.bytesQueued > 0 || isWritten.value }
+      // Held: a hundred looks, and nothing has moved.
+      var last = stream.bytesQueued
+      var unchanged = 0
+      try await waitUntil {
+        unchanged = stream.bytesQueued == last ? unchanged + 1 : 0
+        last = stream.bytesQueued
+        return unchanged == 100
+      }
+      #expect(!isWritten.value && last > 0)
+      #expect(server.memory - before < 16 << 20)
+
+      var received = 0
+      while received < bytes.count, let part = try await stream.read() {
+        #expect(part.allSatisfy { $0 == 7 })
+        received += part.count
+      }
+      #expect(received == bytes.count)
+      try await write.value
+      await stream.close()
+    }
+  }
+
+  @Test(arguments: queues)
+  func withoutDescriptorsClientsWaitForTheirTurn(queue: String) async throws {
+    try await withEchoServer(["--queue", queue], fileLimit: 64) { server, address, loop in
+      var clients: [TCPStream] = []
+      for number in 0..<200 {
+        let client = try await TCPStream.connect(to: address, loop: loop)
+        try await client.write([UInt8(number)])
+        clients.append(client)
+      }
+      try await waitUntil { server.lines(.errors).count > 0 }  // The limit is reached.
+      #expect(server.descriptorCount <= 64)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for (number, client) in clients.enumerated() {
+          group.addTask {
+            let echo = try await client.read()
+            #expect(echo == [UInt8(number)])
+            await client.close()
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(server.exit == nil)
+    }
+  }
+
+  @Test(arguments: queues)
+  func clientsBeyondTheMaximumWait(queue: String) async throws {
+    let arguments = ["--queue", queue, "--max-connections", "2"]
+    try await withEchoServer(arguments) { _, address, loop in
+      let first = try await TCPStream.connect(to: address, loop: loop)
+      let second = try await TCPStream.connect(to: address, loop: loop)
+      #expect(try await first.echo([1]) == [1])
+      #expect(try await second.echo([2]) == [2])
+      let third = try await TCPStream.connect(to: address, loop: loop)
+      let isServed = Guarded(false)
+      let served = Task {
+        defer { isServed.update { $0 = true } }
+        return try await third.echo([3])
+      }
+      for number in 0..<100 {
+        #expect(try await first.echo([UInt8(number)]) == [UInt8(number)])
+      }
+      #expect(!isServed.value)
+      await first.close()
+      #expect(try await served.value == [3])
+      for stream in [second, third] { await stream.close() }
+    }
+  }
+
+  @Test(arguments: queues)
+  func aSilentClientIsClosed(queue: String) async throws {
+    let arguments = ["--queue", queue, "--idle-timeout", "0.2"]
+    try await withEchoServer(arguments) { _, address, loop in
+      let stream = try await TCPStream.connect(to: address, loop: loop)
+      #expect(try await stream.echo([1]) == [1])
+      #expect(try await stream.read() == nil)
+      await stream.close()
+    }
+  }
+
+  @Test func eachSecondHasALineOfStatistics() async throws {
+    try await withEchoServer(["--stats"]) { server, address, loop in
+      let stream = try await TCPStream.connect(to: address, loop: loop)
+      #expect(try await stream.echo([1, 2, 3]) == [1, 2, 3])
+      try await waitUntil { server.lines().contains { $0.hasPrefix("1 connections, ") } }
+      let line = server.lines().last!
+      let pattern =
+        /1 connections, \d+ messages\/s, \d+ bytes\/s, loop delay \d+ ms/
+      #expect(line.wholeMatch(of: pattern) != nil, "\(line)")
+      await stream.close()
+    }
+  }
+}

@@ -1,0 +1,210 @@
+import Foundation
+import TestSupport
+import Testing
+import UV
+import UVOperations
+
+/// An operation of each kind that does not end by itself, and everything it needs for that.
+enum Waiting: CaseIterable {
+  case timer, connect, accept, read, write, shutdown, close
+
+  func withOperation(_ body: (any EndingOperation, EventLoop) async throws -> Void) async throws {
+    switch self {
+    case .connect:
+      try await withSilentAddress { address, loop in
+        let connect = ConnectOperation(to: address, on: loop)
+        connect.timeout = nil
+        try await body(connect, loop)
+      }
+    case .timer, .accept, .read:
+      try await withPair { pair in try await body(operation(pair), pair.loop) }
+    case .write, .shutdown, .close:
+      try await withPair { pair in
+        if self != .write {
+          let write = WriteOperation(moreThanTheSystemTakes, to: pair.near)
+          write.start()
+          await eventually { pair.near.bytesQueued > 0 }
+        }
+        try await body(operation(pair), pair.loop)
+      }
+    }
+  }
+
+  private func operation(_ pair: Pair) -> any EndingOperation {
+    switch self {
+    case .timer, .connect: TimerOperation(after: .seconds(3_600), on: pair.loop)
+    case .accept: AcceptOperation(from: pair.listener)
+    case .read: ReadOperation(from: pair.near)
+    case .write: WriteOperation(moreThanTheSystemTakes, to: pair.near)
+    case .shutdown: ShutdownOperation(pair.near)
+    case .close: CloseOperation(pair.near, within: .seconds(3_600))
+    }
+  }
+}
+
+protocol EndingOperation: AsynchronousOperation {
+  var thrown: (any Error)? { get async }
+}
+extension ResultOperation: EndingOperation {}
+
+/// What holds for every operation that a loop finishes.
+@Suite(.timeLimit(.minutes(1)))
+struct LoopOperationTests {
+  @Test(arguments: Waiting.allCases)
+  func cancellingARunningOperationLetsASerialQueueGoOn(kind: Waiting) async throws {
+    try await kind.withOperation { operation, loop in
+      let queue = OperationQueue()
+      queue.maxConcurrentOperationCount = 1
+      let next = Body { $0.finish(returning: 1) }
+      queue.add(operation, next)
+      await eventually { operation.isExecuting }
+      try await loop.run {}
+      #expect(!operation.isFinished && !next.isExecuting)
+      operation.cancel()
+      #expect(try await next.value == 1)
+      #expect(operation.isFinished)
+      #expect(await operation.thrown is CancellationError)
+    }
+  }
+
+  @Test(arguments: Waiting.allCases)
+  func anOperationCancelledBeforeItsStartDoesNothing(kind: Waiting) async throws {
+    try await kind.withOperation { operation, loop in
+      operation.cancel()
+      OperationQueue().add(operation)
+      #expect(await operation.thrown is CancellationError)
+    }
+  }
+
+  @Test(arguments: Waiting.allCases)
+  func theEndOfTheLoopEndsEveryOperation(kind: Waiting) async throws {
+    try await kind.withOperation { operation, loop in
+      let queue = OperationQueue()
+      queue.add(operation)
+      await eventually { operation.isExecuting }
+      try await loop.run {}
+      await loop.shutdown()
+      await onThread { queue.waitUntilAllOperationsAreFinished() }
+      // Closing is what happened, so that did not fail.
+      if kind != .close { #expect(await operation.thrown is EventLoopClosed) }
+    }
+  }
+
+  @Test(arguments: Waiting.allCases)
+  func anOperationThatIsStartedOnALoopThatEndedFails(kind: Waiting) async throws {
+    try await kind.withOperation { operation, loop in
+      await loop.shutdown()
+      operation.start()
+      #expect(await operation.thrown is EventLoopClosed)
+    }
+  }
+
+  @Test(arguments: Waiting.allCases, [false, true])
+  func handlersRunOnTheLoopThreadOnlyIfTheOperationStartedThere(
+    kind: Waiting, startsOnLoop: Bool
+  ) async throws {
+    try await kind.withOperation { operation, loop in
+      let ran = Guarded<Bool?>(nil)
+      operation.whenFinished { ran.update { $0 = loop.isCurrent } }
+      if startsOnLoop {
+        try await loop.run { operation.start() }
+      } else {
+        operation.start()
+      }
+      try await loop.run {}
+      #expect(operation.isExecuting)
+      operation.cancel()
+      await eventually { ran.value != nil }
+      #expect(ran.value == startsOnLoop)
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func handlersOfASuccessKeepToTheirThreadToo(startsOnLoop: Bool) async throws {
+    try await withLoop { loop in
+      let timer = TimerOperation(after: .zero, on: loop)
+      let order = Guarded<[Int]>([])
+      let ranOnLoop = Guarded<[Bool]>([])
+      for index in 0..<20 {
+        timer.whenFinished {
+          order.update { $0.append(index) }
+          ranOnLoop.update { $0.append(loop.isCurrent) }
+        }
+      }
+      if startsOnLoop { try loop.execute { timer.start() } } else { timer.start() }
+      await eventually { ranOnLoop.value.count == 20 }
+      #expect(ranOnLoop.value.allSatisfy { $0 == startsOnLoop })
+      #expect(order.value == Array(0..<20))
+    }
+  }
+
+  /// The queue asks for readiness, and starts dependents, on a thread of its own.
+  @Test func dependentsOfAnOperationDoNotRunOnTheLoopThread() async throws {
+    try await withLoop { loop in
+      let timer = TimerOperation(after: .milliseconds(1), on: loop)
+      let dependent = Body { $0.finish(returning: loop.isCurrent ? 1 : 0) }
+      dependent.addDependency(timer)
+      OperationQueue().add(timer, dependent)
+      let ranOnLoop = try await dependent.value
+      #expect(ranOnLoop == 0)
+    }
+  }
+
+  @Test func waitingOnTheLoopThreadTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let loop = try EventLoop()
+      let timer = TimerOperation(after: .milliseconds(1), on: loop)
+      timer.start()
+      try await loop.run { timer.waitUntilFinished() }
+      exit(0)
+    }
+  }
+
+  @Test func waitingOnTheLoopThreadForWhatHasFinishedIsFine() async throws {
+    try await withLoop { loop in
+      let timer = TimerOperation(after: .zero, on: loop)
+      timer.start()
+      try await timer.value
+      try await loop.run { timer.waitUntilFinished() }
+    }
+  }
+
+  @Test func waitingOnAnotherThreadReturns() async throws {
+    try await withLoop { loop in
+      let timer = TimerOperation(after: .milliseconds(1), on: loop)
+      timer.start()
+      await onThread { timer.waitUntilFinished() }
+      #expect(timer.isFinished)
+    }
+  }
+
+  @Test func operationsThatFailAtOnceKeepNoSlot() async throws {
+    try await withPair { pair in
+      pair.queue.maxConcurrentOperationCount = 2
+      await pair.far.close()
+      let operations: [any EndingOperation] = (0..<500).map { index in
+        index % 3 == 0
+          ? WriteOperation("late", to: pair.far) : TimerOperation(after: .zero, on: pair.loop)
+      }
+      for operation in operations { pair.queue.addOperation(operation) }
+      await onThread { pair.queue.waitUntilAllOperationsAreFinished() }
+      for (index, operation) in operations.enumerated() {
+        let error = await operation.thrown
+        if index % 3 == 0 { #expect(error is StreamClosed) } else { #expect(error == nil) }
+      }
+    }
+  }
+
+  @Test func shuttingDownEndsThousandsOfOperations() async throws {
+    let queue = OperationQueue()
+    queue.maxConcurrentOperationCount = 1_000
+    let operations = try await withLoop { loop in
+      let operations = (0..<2_000).map { _ in TimerOperation(after: .seconds(3_600), on: loop) }
+      for timer in operations { queue.addOperation(timer) }
+      await eventually { operations.contains(where: \.isExecuting) }
+      return operations
+    }
+    await onThread { queue.waitUntilAllOperationsAreFinished() }
+    for timer in operations { #expect(await timer.thrown is EventLoopClosed) }
+  }
+}
