@@ -185,14 +185,29 @@ extension StreamCore {
 
   private func inputEnded(_ status: CInt) {
     uv_read_stop(stream)
+    let failure = status == UV_EOF.rawValue ? resetTakenForEnd : status
     let end: Reading.End =
-      status == UV_EOF.rawValue ? .endOfFile : .failed(IOError(status, "read", subject))
+      failure == 0 ? .endOfFile : .failed(IOError(failure, "read", subject))
     reading = .ended(end)
     if let reader, inbound.isEmpty {
       self.reader = nil
       finish(reader, with: end)
     }
     inputEndedWhileClosing()
+  }
+
+  /// The status of a reset that libuv reported as the end of the stream, or 0.
+  ///
+  /// When a connection is reset while bytes wait, libuv reads them and takes the hang-up for the end, without the read that
+  /// would fail. The socket still has the error then. (EPIPE is a reset after the end, which was reached in order.)
+  private var resetTakenForEnd: CInt {
+    var descriptor: CInt = -1
+    var number: CInt = 0
+    var size = socklen_t(MemoryLayout<CInt>.size)
+    guard uv_fileno(handle, &descriptor) == 0,
+      getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &number, &size) == 0, number != EPIPE
+    else { return 0 }
+    return uv_translate_sys_error(number)
   }
 
   // MARK: Half-close

@@ -42,6 +42,12 @@ final class EchoServerProcess: Sendable {
       let exit = Exit(status: process.terminationStatus, isSignal: isSignal)
       state.update { $0.exit = exit }
     }
+    // A process inherits the blocked signals of the thread that starts it, and dispatch's threads block them all.
+    var none = sigset_t()
+    var blocked = sigset_t()
+    sigemptyset(&none)
+    pthread_sigmask(SIG_SETMASK, &none, &blocked)
+    defer { pthread_sigmask(SIG_SETMASK, &blocked, nil) }
     try process.run()
     processID = process.processIdentifier
     self.state = state
