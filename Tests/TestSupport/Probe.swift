@@ -1,5 +1,4 @@
-import Dispatch
-public import Foundation
+import Foundation
 
 /// How a probe program ended.
 public struct ProbeResult: Sendable {
