@@ -37,6 +37,13 @@ let package = Package(
     .testTarget(
       name: "UVTests", dependencies: ["UV", "TestSupport"], swiftSettings: settings
     ),
+    .executableTarget(
+      name: "MainLoopProbe", dependencies: ["UV", "TestSupport"], path: "Tests/MainLoopProbe",
+      swiftSettings: settings
+    ),
+    .testTarget(
+      name: "PublicAPITests", dependencies: ["UV", "UVOperations"], swiftSettings: settings
+    ),
     .testTarget(
       name: "ReadmeTests", dependencies: ["UV", "UVOperations"], swiftSettings: settings
     ),

@@ -26,7 +26,15 @@ public final class EventLoop: Sendable {
     // executor holds it.
     core.executor = asUnownedSerialExecutor()
     core.taskExecutor = asUnownedTaskExecutor()
-    if !core.belongsToMainThread { try startLoopThread { core.runUntilClosed() } }
+    guard !core.belongsToMainThread else { return }
+    do throws(IOError) {
+      try startLoopThread { core.runUntilClosed() }
+    } catch {
+      // Closed here instead, so that no descriptor is left behind.
+      core.shutDown(gracePeriod: .zero)
+      core.runUntilClosed()
+      throw error
+    }
   }
 
   deinit { core.shutDown(gracePeriod: .zero) }

@@ -23,7 +23,8 @@ extension Signal: CustomStringConvertible {
 extension EventLoop {
   /// Runs `body` on the loop thread for each `signal` that the process receives, until the observer is cancelled or dropped.
   ///
-  /// Any thread. While a signal is observed anywhere, it does not do what it does by default; when the last observer is gone
+  /// Any thread. Called on the loop thread it observes at once, from elsewhere when the loop gets to it: until then the signal
+  /// does what it does by default. While it is observed anywhere it does not; when the last observer is gone
   /// [libuv](https://docs.libuv.org/en/v1.x/signal.html) restores the default, not a handler that was installed before. The
   /// same signal several times within one turn of the loop may be seen once.
   ///
@@ -35,7 +36,7 @@ extension EventLoop {
     try SignalObserver(signal, on: core, body)
   }
 
-  /// The signals that the process receives, from the moment of this call, as a sequence.
+  /// The signals that the process receives, as a sequence, from when ``observe(_:_:)`` would begin.
   ///
   /// Any thread. Observing ends with the last copy of the sequence or its iteration, and the sequence ends when the loop shuts
   /// down. Signals that nobody has taken are kept up to sixteen, the newest.

@@ -44,7 +44,8 @@ public struct SocketAddress: Hashable, Sendable {
   ///
   /// - Throws: ``AddressError`` as ``init(_:port:)``, or if there is no port.
   public init(_ text: String) throws(AddressError) {
-    guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...])
+    guard let colon = text.lastIndex(of: ":"),
+      let port = Int(digits: text[text.index(after: colon)...])
     else {
       throw AddressError(.noPort, text)
     }
@@ -97,7 +98,7 @@ public struct SocketAddress: Hashable, Sendable {
   }
 
   private static func scopeID(_ name: String) -> UInt32? {
-    if let number = UInt32(name), number > 0 { return number }
+    if let number = UInt32(digits: name), number > 0 { return number }
     let index = if_nametoindex(name)
     return index > 0 ? index : nil
   }
@@ -107,6 +108,16 @@ public struct SocketAddress: Hashable, Sendable {
       if_indextoname(id, name.baseAddress) == nil
         ? String(id) : String(cString: name.baseAddress!)
     }
+  }
+}
+
+extension FixedWidthInteger {
+  /// Reads a number without a sign, which the standard library's own initialiser allows.
+  fileprivate init?(digits text: some StringProtocol) {
+    guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+      return nil
+    }
+    self.init(text)
   }
 }
 

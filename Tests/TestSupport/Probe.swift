@@ -1,5 +1,4 @@
-import Dispatch
-internal import Foundation
+import Foundation
 
 /// How a probe program ended.
 public struct ProbeResult: Sendable {

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 import UV
@@ -35,10 +36,17 @@ import UV
       // Keeps the last jobs from ever being all done.
       let hog = Task(executorPreference: loop) { while !isOver.isSet { await Task.yield() } }
       async let submitters: Void = onThreads(4) { _ in
-        while loop.core.perform({
+        let given = Tally()
+        let taken = Tally()
+        let work = { @Sendable in
           started.add()
           Task(executorPreference: loop) { finished.add() }
-        }) {}
+          taken.add()
+        }
+        while loop.core.perform(work) {
+          given.add()
+          while taken.value < given.value { sched_yield() }
+        }
       }
       await loop.shutdown()
       await submitters

@@ -134,8 +134,8 @@ import UV
     try await withLoop { loop in
       let fired = Collected<Void>()
       let own = Box<LoopTimer>()
-      own.value = try await loop.run {
-        try loop.schedule(after: .milliseconds(1)) {
+      try await loop.run {
+        own.value = try loop.schedule(after: .milliseconds(1)) {
           fired.append(())
           if act == .rescheduleAndCancel { own.value?.reschedule(after: .milliseconds(1)) }
           if act != .drop { own.value?.cancel() }
@@ -154,8 +154,8 @@ import UV
       let fired = Collected<UInt64>()
       let own = Box<LoopTimer>()
       let start = monotonicNanoseconds()
-      own.value = try await loop.run {
-        try loop.schedule(after: .milliseconds(2)) {
+      try await loop.run {
+        own.value = try loop.schedule(after: .milliseconds(2)) {
           fired.append(monotonicNanoseconds() - start)
           if fired.count < 5 { own.value?.reschedule(after: .milliseconds(2)) }
         }

@@ -1,0 +1,40 @@
+import TestSupport
+import Testing
+
+/// `EventLoop.main`, and what can only be seen in a process of its own: each scenario is a run of MainLoopProbe.
+@Suite(.timeLimit(.minutes(1))) struct MainLoopTests {
+  @Test(arguments: [
+    "everythingRunsOnTheMainThread",
+    "stopFromAnotherThreadEndsAnIdleRun",
+    "whatWasNotFinishedGoesOnInTheNextRun",
+    "signalsArriveOnTheMainThread",
+    "streamsWorkOnTheMainLoop",
+    "theProgramsHandlerStaysItsOwn",
+    "aPendingSignalDoesNotEndTheProgram",
+    "aBlockedSignalStaysBlocked",
+    "loopsLeaveNeitherThreadsNorDescriptors",
+    "aChildInheritsNoDescriptors",
+    "aLoopWithoutDescriptorsIsAnError",
+    "aLoopWithoutAThreadIsAnError",
+  ])
+  func scenarioHolds(_ name: String) async throws {
+    let result = try await runProbe("MainLoopProbe", name)
+    #expect(result.passed, "\(result.output)")
+    #expect(result.output.hasSuffix("done\n"), "\(result.output)")
+  }
+
+  @Test(arguments: [
+    ("aNestedRunTraps", "called inside itself"),
+    ("aRunOffTheMainThreadTraps", "must be called on the main thread"),
+    ("aRunOfAnotherLoopTraps", "runs on a thread of its own"),
+    ("aStopOfAnotherLoopTraps", "end every other loop by shutdown"),
+    ("shuttingDownTheMainLoopTraps", "make a loop of your own"),
+  ])
+  func misuseTraps(_ name: String, _ message: String) async throws {
+    let result = try await runProbe("MainLoopProbe", name)
+    #expect(result.diedOfSignal, "\(result.output)")
+    #if DEBUG  // Release builds trap without their message.
+      #expect(result.output.contains(message))
+    #endif
+  }
+}
