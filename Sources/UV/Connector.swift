@@ -131,7 +131,7 @@ package final class Connector: @unchecked Sendable {
 
 extension [SocketAddress] {
   /// The same addresses, the families taking turns, in the order in which the families and their members come.
-  func alternatingFamilies() -> [SocketAddress] {
+  package func alternatingFamilies() -> [SocketAddress] {
     guard let first else { return [] }
     let same = filter { $0.family == first.family }
     let other = filter { $0.family != first.family }
@@ -186,7 +186,9 @@ final class ConnectAttempt {
   fileprivate func finish(_ status: CInt) {
     guard let completion else { return }
     self.completion = nil
-    completion(status == 0 ? applyOptions() : IOError(status, "connect", "\(address)"))
+    stream.isConnected = status == 0
+    completion(
+      status == 0 ? applyOptions() : stream.endReason ?? IOError(status, "connect", "\(address)"))
   }
 
   private func applyOptions() -> (any Error)? {

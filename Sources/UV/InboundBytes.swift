@@ -6,7 +6,14 @@ struct InboundBytes {
   var count: Int { bytes.count - start }
   var isEmpty: Bool { count == 0 }
 
-  mutating func append(_ arrived: UnsafeRawBufferPointer) { bytes.append(contentsOf: arrived) }
+  mutating func append(_ arrived: UnsafeRawBufferPointer) {
+    // A reader that never catches up must not make us keep what it has read.
+    if start > count {
+      bytes.removeFirst(start)
+      start = 0
+    }
+    bytes.append(contentsOf: arrived)
+  }
 
   /// The first bytes, `limit` at most. The array itself is handed over when it holds just them.
   mutating func take(upTo limit: Int) -> [UInt8] {

@@ -158,6 +158,7 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
     do {
       try stream.adopt(descriptor)
       stream.subject = peer.map { "\($0)" }
+      stream.acceptedFrom = peer
       try options.stream.apply(to: stream.tcp)
     } catch {
       // The client was gone before its options were set, or the option is refused for all: who accepts should know.
@@ -218,5 +219,6 @@ extension StreamCore {
       Glibc.close(descriptor)
       throw IOError(status, "accept")
     }
+    isConnected = true
   }
 }

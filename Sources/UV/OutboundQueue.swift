@@ -9,7 +9,8 @@ struct OutboundQueue {
     var remaining: Int { bytes.count - sent }
   }
 
-  private var entries: [Entry] = []
+  // Nil where the entry has left, so that its bytes do not wait for the array to be compacted.
+  private var entries: [Entry?] = []
   private var start = 0
 
   var isEmpty: Bool { start == entries.count }
@@ -26,12 +27,12 @@ struct OutboundQueue {
 
   /// Notes that `count` bytes of the first entry are gone.
   mutating func advanceFirst(by count: Int) {
-    entries[start].sent += count
+    entries[start]!.sent += count
     byteCount -= count
   }
 
   mutating func removeFirst() -> Entry {
-    let entry = entries[start]
+    let entry = entries[start].take()!
     byteCount -= entry.remaining
     start += 1
     compact()
@@ -40,16 +41,15 @@ struct OutboundQueue {
 
   /// Takes out the write with that ticket.
   mutating func remove(_ ticket: UInt64) -> Entry? {
-    guard let index = entries[start...].firstIndex(where: { $0.ticket == ticket }) else {
-      return nil
-    }
-    let entry = entries.remove(at: index)
+    guard let index = entries[start...].firstIndex(where: { $0?.ticket == ticket }),
+      let entry = entries.remove(at: index)
+    else { return nil }
     byteCount -= entry.remaining
     return entry
   }
 
   mutating func removeAll() -> [Entry] {
-    let all = Array(entries[start...])
+    let all = entries[start...].compactMap { $0 }
     self = OutboundQueue()
     return all
   }

@@ -25,13 +25,15 @@ extension StreamCore {
   }
 
   private func beginClosing(within timeout: Duration) {
-    failReader(StreamClosed("read"))
+    // First of all, so that the completions that follow find the stream closed.
+    life = .flushing
     inbound.removeAll()
     if case .broken = sending { return reset(StreamClosed("write")) }
-    shutdownSending { _ in }
-    guard isOpen else { return }
-    life = .flushing
     armCloseTimer(after: timeout) { [self] in reset(IOError(.timedOut, "close", subject)) }
+    // The peer may read our answer only after it has sent everything, so that must have somewhere to go.
+    startReading()
+    failReader(StreamClosed("read"))
+    shutdownSending { _ in }
     sendingEndedWhileClosing()
   }
 
@@ -89,10 +91,10 @@ extension StreamCore {
     }
     if case .ended = reading { return end(StreamClosed("write")) }
     life = .lingering
-    tellClosed()
     armCloseTimer(after: StreamCore.lingerIdle) { [self] in end(StreamClosed("write")) }
     lingerDeadline = Deadline(after: StreamCore.lingerLimit)
     startReading()
+    tellClosed()  // At the end, because the completions may abort.
   }
 
   /// To be called when bytes arrive that nobody wants.

@@ -34,7 +34,10 @@ extension StreamCore {
   package func write(_ bytes: [UInt8], ticket: UInt64, for consumer: any WriteConsumer) {
     loop.preconditionIsCurrent()
     switch bytes.withUnsafeBytes(writeNow) {
-    case .success(let sent) where sent == bytes.count && isFlushed: tell(consumer, .success(()))
+    case .success(let sent) where sent == bytes.count && isFlushed:
+      // The completions of earlier writes come first, also when one of them makes this write.
+      if isTellingWrites { return loop.nextTurn { consumer.writeDidFinish(.success(())) } }
+      tell(consumer, .success(()))
     case .success(let sent): enqueue(bytes, sent: sent, ticket: ticket, .operation(consumer))
     case .failure(let error): tell(consumer, .failure(error))
     }
@@ -47,8 +50,10 @@ extension StreamCore {
   }
 
   /// Ends the write with that ticket with `error`, if it is not done. When a part of it has been sent already, nothing can follow
-  /// that part: the stream can only be closed then, and closing resets it, so that the peer does not take the part for all.
+  /// that part: the stream can only be closed then, and closing resets it, so that the peer does not take the part for all. What
+  /// libuv has to the end cannot be taken back and is sent, but nobody waits for it any more.
   package func cancelWrite(_ ticket: UInt64, _ error: any Error = CancellationError()) {
+    if let entry = writeInFlight?.forget(ticket) { return finish([entry], .failure(error)) }
     guard let entry = outbound.remove(ticket) else { return }
     noteQueuedBytes()
     if entry.sent > 0 { breakSending(StreamClosed("write")) }
@@ -150,12 +155,15 @@ extension StreamCore {
   }
 
   private func finish(_ entries: [OutboundQueue.Entry], _ result: Result<Void, any Error>) {
+    if entries.isEmpty { return }
+    isTellingWrites = true
     for entry in entries {
       switch entry.completion {
       case .continuation(let continuation): continuation.resume(with: result)
       case .operation(let consumer): tell(consumer, result)
       }
     }
+    isTellingWrites = false
   }
 
   private func noteQueuedBytes() {
@@ -235,6 +243,11 @@ final class BlockWrite {
     guard status != 0 else { return nil }
     Unmanaged.passUnretained(self).release()  // Refused: the callback will never run.
     return IOError(status, "write", stream.subject)
+  }
+
+  /// Takes out the write with that ticket, but not its bytes.
+  fileprivate func forget(_ ticket: UInt64) -> OutboundQueue.Entry? {
+    entries.firstIndex { $0.ticket == ticket }.map { entries.remove(at: $0) }
   }
 
   fileprivate func finish(_ status: CInt) { stream.blockWriteDidFinish(self, status) }

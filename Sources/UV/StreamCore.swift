@@ -18,6 +18,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
     case ended
   }
 
+  /// Whether there is a connection, not just an attempt at one.
+  var isConnected = false
   // The hot ones go without the run-time check for overlapping accesses, as in LoopCore.
   @exclusivity(unchecked) var life = Life.open
   @exclusivity(unchecked) var inbound = InboundBytes()
@@ -27,6 +29,7 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   @exclusivity(unchecked) var outbound = OutboundQueue()
   @exclusivity(unchecked) var sending = Sending.open
   @exclusivity(unchecked) var writeInFlight: BlockWrite?
+  var isTellingWrites = false
   var finRequest: FinRequest?
   var closeCompletions: [@Sendable () -> Void] = []
   var closeTimer: TimerCore?
@@ -45,6 +48,9 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
 
   /// For error messages: the peer's address.
   var subject: String?
+
+  /// Where an accepted stream came from. The system forgets it when the peer resets.
+  var acceptedFrom: SocketAddress?
 
   /// Any thread.
   package func nextTicket() -> UInt64 { lastTicket.add(1, ordering: .relaxed).newValue }
@@ -66,7 +72,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
     opened()
   }
 
-  override var mayFinishDuringShutdown: Bool { true }
+  /// An attempt at a connection is not worth the grace period: nothing new may be done with it.
+  override var mayFinishDuringShutdown: Bool { isConnected }
 
   override func loopIsClosing() { end(EventLoopClosed()) }
 
@@ -93,7 +100,7 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   }
 
   var peerAddress: SocketAddress? {
-    isOpen ? SocketAddress { uv_tcp_getpeername(tcp, $0, &$1) } : nil
+    acceptedFrom ?? (isOpen ? SocketAddress { uv_tcp_getpeername(tcp, $0, &$1) } : nil)
   }
 
   /// The last holder let go of the stream.

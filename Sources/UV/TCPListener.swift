@@ -166,7 +166,8 @@ private func prepareAdopted(_ descriptor: CInt) throws(IOError) {
       status == 0
       ? IOError(.invalidArgument, "listen", "descriptor \(descriptor)")
       : IOError(errno: errno, "listen", "descriptor \(descriptor)")
-    close(descriptor)
+    // A number that nobody had could by now be somebody's.
+    if error.code != .badDescriptor { close(descriptor) }
     throw error
   }
   _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)

@@ -8,14 +8,12 @@ enum Resources: String {
   case loopsLeaveNeitherThreadsNorDescriptors
   case aChildInheritsNoDescriptors
   case aLoopWithoutDescriptorsIsAnError
-  case aLoopWithoutAThreadIsAnError
 
   func run() throws {
     switch self {
     case .loopsLeaveNeitherThreadsNorDescriptors: try loopsLeaveNothing()
     case .aChildInheritsNoDescriptors: try childInheritsNothing()
     case .aLoopWithoutDescriptorsIsAnError: try withoutDescriptors()
-    case .aLoopWithoutAThreadIsAnError: try withoutThread()
     }
   }
 }
@@ -84,25 +82,6 @@ private func withoutDescriptors() throws {
     check(error.code == .tooManyOpenFiles, "the error names the cause: \(error)")
   }
   _ = try setLimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), to: limit)
-  try EventLoop().shutdownAndWait()
-}
-
-private func withoutThread() throws {
-  let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
-  let size = UInt(pages[0])! * UInt(sysconf(CInt(_SC_PAGESIZE)))
-  guard size < 1 << 40 else { return }  // A sanitizer has mapped all there is.
-  try EventLoop().shutdownAndWait()  // Leaves libdispatch a thread: it waits for ever if it gets none.
-  let descriptors = try count("fd")
-  // Less than a thread's stack.
-  let limit = try setLimit(__rlimit_resource_t(RLIMIT_AS.rawValue), to: size + 4 << 20)
-  do {
-    _ = try EventLoop()
-    check(false, "a thread needs memory")
-  } catch {
-    check(error.operation == "start event loop thread", "the error names the cause: \(error)")
-  }
-  _ = try setLimit(__rlimit_resource_t(RLIMIT_AS.rawValue), to: limit)
-  check(try count("fd") == descriptors, "nothing is left open")
   try EventLoop().shutdownAndWait()
 }
 

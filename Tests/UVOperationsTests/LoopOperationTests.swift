@@ -198,13 +198,13 @@ struct LoopOperationTests {
   @Test func shuttingDownEndsThousandsOfOperations() async throws {
     let queue = OperationQueue()
     queue.maxConcurrentOperationCount = 1_000
-    let operations = try await withLoop { loop in
+    try await withLoop { loop in
       let operations = (0..<2_000).map { _ in TimerOperation(after: .seconds(3_600), on: loop) }
       for timer in operations { queue.addOperation(timer) }
       await eventually { operations.contains(where: \.isExecuting) }
-      return operations
+      await loop.shutdown()
+      await onThread { queue.waitUntilAllOperationsAreFinished() }
+      for timer in operations { #expect(await timer.thrown is EventLoopClosed) }
     }
-    await onThread { queue.waitUntilAllOperationsAreFinished() }
-    for timer in operations { #expect(await timer.thrown is EventLoopClosed) }
   }
 }

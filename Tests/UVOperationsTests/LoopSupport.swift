@@ -1,5 +1,6 @@
 import Foundation
 import TestSupport
+import Testing
 import UV
 import UVOperations
 

@@ -123,19 +123,22 @@ struct TimerOperationTests {
   }
 
   @Test func theEndOfTheLoopEndsATimer() async throws {
-    let timer = try await withLoop { loop in
+    try await withLoop { loop in
       let timer = TimerOperation(after: .seconds(3_600), on: loop)
       timer.start()
       try await loop.run {}  // Comes after the timer's start.
-      return timer
+      await loop.shutdown()
+      await #expect(throws: EventLoopClosed.self) { try await timer.value }
     }
-    await #expect(throws: EventLoopClosed.self) { try await timer.value }
   }
 
   @Test(arguments: [false, true])
   func aTimerOnALoopThatIsShutDownFails(inQueue: Bool) async throws {
-    let timer = try await withLoop { TimerOperation(after: .zero, on: $0) }
-    if inQueue { OperationQueue().add(timer) } else { timer.start() }
-    await #expect(throws: EventLoopClosed.self) { try await timer.value }
+    try await withLoop { loop in
+      let timer = TimerOperation(after: .zero, on: loop)
+      await loop.shutdown()
+      if inQueue { OperationQueue().add(timer) } else { timer.start() }
+      await #expect(throws: EventLoopClosed.self) { try await timer.value }
+    }
   }
 }

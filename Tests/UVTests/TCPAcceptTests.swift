@@ -1,0 +1,187 @@
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+import UV
+
+@Suite(.timeLimit(.minutes(1))) struct TCPAcceptTests {
+  @Test func waitersAreServedInTheirOrder() async throws {
+    try await withLoop { loop in
+      let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
+      let order = Log<(waiter: Int, stream: TCPStream)>()
+      try await loop.run {
+        for waiter in 0..<20 {
+          listener.core.accept(ticket: listener.nextTicket()) { result in
+            if case .success(let core) = result {
+              order.note((waiter, TCPStream(core, on: loop)))
+            }
+          }
+        }
+      }
+      var ports: [Int?] = []
+      for _ in 0..<20 {
+        let near = try await TCPStream.connect(to: listener.localAddress, loop: loop)
+        ports.append(near.localAddress?.port)
+        near.abort()
+      }
+      await order.wait(for: 20)
+      #expect(order.entries.map(\.waiter) == Array(0..<20))
+      #expect(order.entries.map(\.stream.peerAddress?.port) == ports)
+      for entry in order.entries { entry.stream.abort() }
+      await listener.close()
+      await expectNothingLeft(on: loop)
+    }
+  }
+
+  @Test(arguments: Place.allCases)
+  func cancelledAcceptLosesNoClient(_ place: Place) async throws {
+    try await withLoop { loop in
+      try await TCPListener.withListener(on: .loopback(port: 0), loop: loop) { listener in
+        try await place.run(loop) {
+          for round in 0..<200 {
+            let accepting = Task { try await listener.accept() }
+            let canceller = Task {
+              if round % 2 == 0 { await Task.yield() }
+              accepting.cancel()
+            }
+            let near = try await TCPStream.connect(to: listener.localAddress, loop: loop)
+            var accepted: TCPStream?
+            do { accepted = try await accepting.value } catch is CancellationError {}
+            await canceller.value
+            let far: TCPStream
+            if let accepted { far = accepted } else { far = try await listener.accept() }
+            #expect(far.peerAddress == near.localAddress)
+            near.abort()
+            far.abort()
+          }
+        }
+      }
+      await expectNothingLeft(on: loop)
+    }
+  }
+
+  @Test(arguments: Place.allCases)
+  func closeEndsThoseWhoWait(_ place: Place) async throws {
+    try await withLoop { loop in
+      let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
+      try await place.run(loop) {
+        let waiters = (0..<5).map { _ in Task { try await listener.accept() } }
+        try await loop.someTurns()
+        async let other: Void = listener.close()
+        await listener.close()
+        await other
+        for waiter in waiters {
+          await #expect(throws: StreamClosed("accept")) { try await waiter.value }
+        }
+        await #expect(throws: StreamClosed("accept")) { try await listener.accept() }
+        await listener.close()
+      }
+      await expectNothingLeft(on: loop)
+    }
+  }
+
+  @Test func loopShutdownEndsThoseWhoWait() async throws {
+    try await withLoop { loop in
+      let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
+      let waiter = Task { try await listener.accept() }
+      try await loop.someTurns()
+      await loop.shutdown(gracePeriod: .seconds(1_000))
+      await #expect(throws: EventLoopClosed.self) { try await waiter.value }
+      await #expect(throws: EventLoopClosed.self) { try await listener.accept() }
+      await listener.close()
+    }
+  }
+
+  @Test func listenerClosedByACompletionOfItsOwnDeliversTheRest() async throws {
+    try await withLoop { loop in
+      let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
+      let log = Log<String>()
+      try await loop.run {
+        for _ in 0..<3 {
+          listener.core.accept(ticket: listener.nextTicket()) { result in
+            switch result {
+            case .success(let stream):
+              stream.abort()
+              listener.core.close { log.note("closed") }
+              log.note("accepted")
+            case .failure(let error): log.note("\(error)")
+            }
+          }
+        }
+      }
+      let client = RawSocket.connected(toPort: listener.localAddress.port)
+      await log.wait(for: 4)
+      let refused = "\(StreamClosed("accept"))"
+      #expect(log.entries == [refused, refused, "accepted", "closed"])
+      RawSocket.reset(client)
+      await expectNothingLeft(on: loop)
+    }
+  }
+
+  @Test func fullListenerParksClientsUntilAStreamIsClosed() async throws {
+    try await withLoop { loop in
+      var options = TCPListener.Options()
+      options.maxConnections = 2
+      let listener = try TCPListener(on: .loopback(port: 0), options: options, loop: loop)
+      let accepted = Log<TCPStream>()
+      let server = Task {
+        for _ in 0..<6 { accepted.note(try await listener.accept()) }
+      }
+      var clients: [TCPStream] = []
+      for _ in 0..<6 {
+        clients.append(try await TCPStream.connect(to: listener.localAddress, loop: loop))
+      }
+      for open in 0..<4 {
+        await accepted.wait(for: open + 2)
+        try await loop.someTurns()
+        #expect(accepted.count == open + 2)
+        accepted.entries[open].abort()
+      }
+      await accepted.wait(for: 6)
+      #expect(accepted.entries.map(\.peerAddress) == clients.map(\.localAddress))
+      try await server.value
+      for stream in clients + accepted.entries { stream.abort() }
+      await listener.close()
+      await expectNothingLeft(on: loop)
+    }
+  }
+
+  @Test func clientThatIsGoneAlreadyDoesNotEndAccepting() async throws {
+    try await withLoop { loop in
+      try await TCPListener.withListener(on: .loopback(port: 0), loop: loop) { listener in
+        for _ in 0..<20 {
+          RawSocket.reset(RawSocket.connected(toPort: listener.localAddress.port))
+          let near = try await TCPStream.connect(to: listener.localAddress, loop: loop)
+          var far: TCPStream
+          repeat {
+            far = try await listener.accept()
+            #expect(far.peerAddress != nil)
+            if far.peerAddress != near.localAddress {
+              await #expect(throws: IOError.self) { _ = try await far.read() }
+            }
+            far.abort()
+          } while far.peerAddress != near.localAddress
+          near.abort()
+        }
+      }
+      await expectNothingLeft(on: loop)
+    }
+  }
+
+  @Test func acceptedStreamsHaveTheirOptionsAndABadOneIsTold() async throws {
+    try await withLoop { loop in
+      var options = TCPListener.Options()
+      options.stream.sendBufferSize = -1
+      try await TCPListener.withListener(on: .loopback(port: 0), options: options, loop: loop) {
+        listener in
+        let near = try await TCPStream.connect(to: listener.localAddress, loop: loop)
+        await #expect(throws: IOError(.invalidArgument, "set option")) {
+          try await listener.accept()
+        }
+        #expect(try await near.read() == nil)
+        near.abort()
+      }
+      await expectNothingLeft(on: loop)
+    }
+  }
+}
