@@ -37,7 +37,8 @@ final class Connection: Sendable {
     switch result {
     case .success(let bytes?): write(bytes)
     case .success(nil): close()
-    case .failure(is CancellationError): readNext()  // The server is stopping, which makes the next read impatient.
+    // The server is stopping, which makes the next read impatient.
+    case .failure(is CancellationError): readNext()
     case .failure: close()  // Silent for too long, or gone.
     }
   }

@@ -165,7 +165,8 @@ final class ConnectAttempt {
       try stream.open()
       stream.subject = "\(address)"
       self.completion = completion
-      request.pointee.data = Unmanaged.passRetained(self).toOpaque()  // Released in connectDidFinish.
+      // Released in connectDidFinish.
+      request.pointee.data = Unmanaged.passRetained(self).toOpaque()
       let status = address.withSockaddr { pointer, _ in
         uv_tcp_connect(request, stream.tcp, pointer, connectDidFinish)
       }

@@ -8,7 +8,7 @@ internal import Synchronization
 // Unchecked: a property says what protects it; those that say nothing are immutable.
 package final class LoopCore: @unchecked Sendable {
   let uv: UnsafeMutablePointer<uv_loop_t>
-  let inbox = Mutex(Inbox())
+  let inbox = Lock(Inbox())
   let counters = LoopCounters()
   let finished = DispatchGroup()  // Left when the loop has closed.
 
@@ -55,7 +55,8 @@ package final class LoopCore: @unchecked Sendable {
       finished.leave()
       throw IOError(opened, "create event loop")
     }
-    uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()  // The thread that runs the loop holds a reference.
+    // The thread that runs the loop holds a reference.
+    uv.pointee.data = Unmanaged.passUnretained(self).toOpaque()
     uv_prepare_init(uv, prepare)
     uv_prepare_start(prepare, pollIsNext)
     uv_check_init(uv, check)

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// Where the package says what no caller is told by an error: descriptors that ran out, objects that were dropped while open.
 public enum Report {
-  private static let handler = Mutex<(@Sendable (String) -> Void)?>(nil)
+  private static let handler = Lock<(@Sendable (String) -> Void)?>(nil)
 
   /// Makes `handler` get every report, one line of text each, instead of standard error.
   ///

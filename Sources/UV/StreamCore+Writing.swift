@@ -238,7 +238,8 @@ final class BlockWrite {
   func start(_ queue: inout OutboundQueue) -> (any Error)? {
     (count, entries) = queue.fill(block)
     var buffer = uv_buf_t(base: block.baseAddress?.assumingMemoryBound(to: CChar.self), len: count)
-    request.pointee.data = Unmanaged.passRetained(self).toOpaque()  // Released in blockWriteDidFinish.
+    // Released in blockWriteDidFinish.
+    request.pointee.data = Unmanaged.passRetained(self).toOpaque()
     let status = uv_write(request, stream.stream, &buffer, 1, blockWriteDidFinish)
     guard status != 0 else { return nil }
     Unmanaged.passUnretained(self).release()  // Refused: the callback will never run.

@@ -31,7 +31,8 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   private let handlers = Lock(FinishHandlers())
   // Nil until there is a dependency.
   private let dependencyList = Lock<DependencyList?>(nil)
-  @exclusivity(unchecked) private var startingThread: pthread_t?  // Written in begin(), read when completing.
+  // Written in begin(), read when completing.
+  @exclusivity(unchecked) private var startingThread: pthread_t?
 
   public override init() {}
 
@@ -168,7 +169,8 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
     state.markFinished()
     // No lock is held: Foundation reads our properties and tells dependents and the queue, on this thread.
     didChangeValue(forKey: "isFinished")
-    if state.hadCompletionBlock { super.completionBlock = nil }  // Foundation has handed it to dispatch, and would keep it.
+    // Foundation has handed it to dispatch, and would keep it.
+    if state.hadCompletionBlock { super.completionBlock = nil }
     existingDependencies?.end(for: self)
     _ = handlers.withLock { $0.endStopping() }
     runHandlers()

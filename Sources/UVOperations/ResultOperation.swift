@@ -17,7 +17,8 @@
 // makes it readable; the rest is guarded by `settings`.
 open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked Sendable {
   private let settings = Lock(ResultOperationSettings())
-  @exclusivity(unchecked) package private(set) final var storedResult: Result<Output, any Error>?  // Readable when finished.
+  // Readable when finished.
+  @exclusivity(unchecked) package private(set) final var storedResult: Result<Output, any Error>?
 
   public override init() {}
 

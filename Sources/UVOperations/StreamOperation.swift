@@ -6,7 +6,8 @@ package import UV
 public class StreamOperation<Output: Sendable>: LoopOperation<Output>, @unchecked Sendable {
   // Without the run-time check for overlapping accesses, which costs more than the access: none spans a call of foreign code.
   @exclusivity(unchecked) private var input: (@Sendable () throws -> TCPStream)?
-  @exclusivity(unchecked) private var stream: TCPStream?  // Keeps it from being dropped; read nowhere.
+  // Keeps it from being dropped; read nowhere.
+  @exclusivity(unchecked) private var stream: TCPStream?
   @exclusivity(unchecked) package private(set) final var core: StreamCore!
   @exclusivity(unchecked) package private(set) final var ticket: UInt64 = 0
 

@@ -15,7 +15,6 @@ import Testing
     "loopsLeaveNeitherThreadsNorDescriptors",
     "aChildInheritsNoDescriptors",
     "aLoopWithoutDescriptorsIsAnError",
-    "aLoopWithoutAThreadIsAnError",
   ])
   func scenarioHolds(_ name: String) async throws {
     let result = try await runProbe("MainLoopProbe", name)
