@@ -1,3 +1,4 @@
+internal import Synchronization
 package import UV
 
 /// An operation whose work is a request on an event loop: the base of those that this package brings.
@@ -11,11 +12,16 @@ package import UV
 public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecked Sendable {
   @exclusivity(unchecked) private var loop: EventLoop?
 
+  // `loop`, which this operation holds, for threads that read it while it is set; 0 until then.
+  private let loopToWaitFor = Atomic<UInt>(0)
+
   package override init() {}
 
   /// Has ``startRequest()`` called on the loop thread: at once if this is it. To be called in `main()`.
   package final func begin(on loop: EventLoop) {
     self.loop = loop
+    loopToWaitFor.store(
+      UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque()), ordering: .releasing)
     if loop.isCurrent { return startRequest() }
     if !loop.core.perform({ self.startRequest() }) { finish(throwing: EventLoopClosed()) }
   }
@@ -45,8 +51,11 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
   }
 
   package final override var wouldDeadlock: Bool {
-    guard let loop, loop.isCurrent else { return false }
-    return !isFinished
+    // Whoever waits may do so before the start, so it must not read `loop`, which the start writes.
+    guard let loop = UnsafeRawPointer(bitPattern: loopToWaitFor.load(ordering: .acquiring)) else {
+      return false
+    }
+    return Unmanaged<EventLoop>.fromOpaque(loop).takeUnretainedValue().isCurrent && !isFinished
   }
 
   package final override func scheduleTimeout(
