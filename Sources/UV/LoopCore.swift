@@ -296,7 +296,8 @@ package final class LoopCore: @unchecked Sendable {
     uv_close(UnsafeMutableRawPointer(check).assumingMemoryBound(to: uv_handle_t.self), nil)
     uv_close(UnsafeMutableRawPointer(idle).assumingMemoryBound(to: uv_handle_t.self), nil)
     uv_close(UnsafeMutableRawPointer(graceTimer).assumingMemoryBound(to: uv_handle_t.self), nil)
-    uv_run(uv, UV_RUN_DEFAULT)
+    // A shutdown that was asked for again among the last jobs has set libuv's stop flag, which ends one run.
+    while uv_run(uv, UV_RUN_DEFAULT) != 0 {}
     let status = uv_loop_close(uv)
     precondition(
       status == 0, "An event loop was left with open handles; this is a bug in swift-uv.")
