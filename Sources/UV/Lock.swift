@@ -4,14 +4,14 @@ internal import Synchronization
 ///
 /// On Linux the sanitizer does not see into `Mutex` and reports races that the lock rules out. It sees the atomic that
 /// each holder reads first and writes last; that costs two plain moves. Can go when `Mutex` tells the sanitizer itself.
-struct Lock<Value: ~Copyable>: ~Copyable {
+package struct Lock<Value: ~Copyable>: ~Copyable {
   private let mutex: Mutex<Value>
   private let token = Atomic<UInt8>(0)
 
-  init(_ value: consuming sending Value) { mutex = Mutex(value) }
+  package init(_ value: consuming sending Value) { mutex = Mutex(value) }
 
   @inline(__always)
-  borrowing func withLock<Result: ~Copyable, Failure: Error>(
+  package borrowing func withLock<Result: ~Copyable, Failure: Error>(
     _ body: (inout sending Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
     try mutex.withLock { value throws(Failure) in

@@ -1,3 +1,5 @@
+internal import UV
+
 /// A value for an operation that is evaluated when the operation starts, usually from the output of a dependency.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+internal import UV
+
 /// An asynchronous operation that ends with a result, which flows on to operations that depend on it.
 ///
 /// Override `main()` and call ``finish(_:)`` once, from any thread.

@@ -1,3 +1,5 @@
+internal import UV
+
 /// Resumes one waiting task once, with the result or because the task was cancelled, whichever comes first.
 ///
 /// Any thread.
