@@ -1,4 +1,5 @@
 internal import CUV
+internal import Glibc
 
 /// What libuv is doing about input.
 enum Reading {
@@ -146,6 +147,7 @@ extension StreamCore {
   }
 
   fileprivate func received(_ count: Int, in memory: UnsafeRawPointer?) {
+    if count == UV_EOF.rawValue, memory == nil { return hungUp() }
     if count < 0 { return inputEnded(CInt(count)) }
     // Zero is libuv's "not now".
     guard count > 0, let memory else { return }
@@ -158,6 +160,24 @@ extension StreamCore {
     } else {
       inbound.append(arrived)
       pauseIfFull()
+    }
+  }
+
+  /// libuv takes a hang-up after a short read for the end of the stream, and tells so without memory. It may have been a reset, which
+  /// must not pass for the end: only the system knows, so it is asked for the rest.
+  private func hungUp() {
+    var descriptor: CInt = -1
+    uv_fileno(handle, &descriptor)
+    while isOpen {
+      let memory = memoryForRead
+      let count = recv(descriptor, memory.baseAddress, memory.count, 0)
+      if count > 0 {
+        received(count, in: memory.baseAddress)
+      } else if count == 0 || errno == EAGAIN {
+        return inputEnded(UV_EOF.rawValue)
+      } else if errno != EINTR {
+        return inputEnded(uv_translate_sys_error(errno))
+      }
     }
   }
 
@@ -185,29 +205,14 @@ extension StreamCore {
 
   private func inputEnded(_ status: CInt) {
     uv_read_stop(stream)
-    let failure = status == UV_EOF.rawValue ? resetTakenForEnd : status
     let end: Reading.End =
-      failure == 0 ? .endOfFile : .failed(IOError(failure, "read", subject))
+      status == UV_EOF.rawValue ? .endOfFile : .failed(IOError(status, "read", subject))
     reading = .ended(end)
     if let reader, inbound.isEmpty {
       self.reader = nil
       finish(reader, with: end)
     }
     inputEndedWhileClosing()
-  }
-
-  /// The status of a reset that libuv reported as the end of the stream, or 0.
-  ///
-  /// When a connection is reset while bytes wait, libuv reads them and takes the hang-up for the end, without the read that
-  /// would fail. The socket still has the error then. (EPIPE is a reset after the end, which was reached in order.)
-  private var resetTakenForEnd: CInt {
-    var descriptor: CInt = -1
-    var number: CInt = 0
-    var size = socklen_t(MemoryLayout<CInt>.size)
-    guard uv_fileno(handle, &descriptor) == 0,
-      getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &number, &size) == 0, number != EPIPE
-    else { return 0 }
-    return uv_translate_sys_error(number)
   }
 
   // MARK: Half-close

@@ -140,6 +140,44 @@ import UV
     }
   }
 
+  /// The system tells of the bytes and of the reset at once.
+  @Test(arguments: Place.allCases)
+  func resetRightAfterBytesIsNotTakenForTheEnd(_ place: Place) async throws {
+    for _ in 0..<50 {
+      try await withConnectedStreams(place) { near, far in
+        try await near.loop.run {
+          near.core.write(Pattern.bytes(1_000)) { _ in }
+          near.core.abort()
+        }
+        await #expect(throws: IOError(.connectionReset, "read", "\(far.peerAddress!)")) {
+          while try await far.read() != nil {}
+        }
+      }
+    }
+  }
+
+  /// What the system still has when it tells of the hang-up goes to the reader that waits, whatever its memory.
+  @Test(arguments: Place.allCases)
+  func bytesBeforeTheEndAreReadIntoTheMemoryThatWaits(_ place: Place) async throws {
+    for _ in 0..<50 {
+      try await withConnectedStreams(place) { near, far in
+        try await near.shutdownSending()
+        #expect(try await far.read() == nil)
+        let count = 3_000
+        try await far.write(Pattern.bytes(count))
+        try await far.shutdownSending()
+        var received = 0
+        try await withMemory(100) { memory in
+          while let part = try await near.read(into: memory) {
+            #expect(Pattern.matches(Array(memory[..<part]), at: received))
+            received += part
+          }
+        }
+        #expect(received == count)
+      }
+    }
+  }
+
   @Test(arguments: Place.allCases)
   func readIntoMemoryTakesWhatWasReceivedBefore(_ place: Place) async throws {
     try await withConnectedStreams(place) { near, far in
