@@ -65,7 +65,7 @@ extension StreamCore {
     closeHandle()
     inbound.removeAll()
     failReader(closedError("read"))
-    breakSending(reason)
+    failWrites(reason)
   }
 
   /// What a call gets that comes too late.

@@ -94,7 +94,12 @@ extension StreamCore {
       sendFinIfDone()
     }
     guard writeInFlight == nil, isOpen else { return }
-    if let error = sendDirectly(&done) { return breakSending(error) }
+    if let error = sendDirectly(&done) {
+      // What was sent before the failure comes first.
+      finish(done, .success(()))
+      done = []
+      return breakSending(error)
+    }
     guard !outbound.isEmpty else { return }
     let write = BlockWrite(stream: self)
     writeInFlight = write
@@ -156,6 +161,7 @@ extension StreamCore {
 
   private func finish(_ entries: [OutboundQueue.Entry], _ result: Result<Void, any Error>) {
     if entries.isEmpty { return }
+    let isNested = isTellingWrites
     isTellingWrites = true
     for entry in entries {
       switch entry.completion {
@@ -163,7 +169,13 @@ extension StreamCore {
       case .operation(let consumer): tell(consumer, result)
       }
     }
-    isTellingWrites = false
+    isTellingWrites = isNested
+  }
+
+  /// Ends all writes with `error`, in order, also those that libuv still has the bytes of.
+  func failWrites(_ error: any Error) {
+    finish(writeInFlight?.takeEntries() ?? [], .failure(error))
+    breakSending(error)
   }
 
   private func noteQueuedBytes() {
@@ -249,6 +261,12 @@ final class BlockWrite {
   /// Takes out the write with that ticket, but not its bytes.
   fileprivate func forget(_ ticket: UInt64) -> OutboundQueue.Entry? {
     entries.firstIndex { $0.ticket == ticket }.map { entries.remove(at: $0) }
+  }
+
+  /// Takes out all writes, but not their bytes.
+  fileprivate func takeEntries() -> [OutboundQueue.Entry] {
+    defer { entries = [] }
+    return entries
   }
 
   fileprivate func finish(_ status: CInt) { stream.blockWriteDidFinish(self, status) }

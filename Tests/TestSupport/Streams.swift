@@ -218,8 +218,20 @@ extension TCPStream {
         isDone.note(())
       }
       await waitUntil("a write ends or waits") { isDone.count > 0 || bytesQueued > 0 }
-      if isDone.count == 0 { return (write, count) }
+      // The other side acknowledges late, and the system then takes a little more: it is full when nothing moves any more.
+      while isDone.count == 0 {
+        if try await staysPut() { return (write, count) }
+      }
     }
+  }
+}
+
+extension TCPStream {
+  /// Whether the bytes that are queued are as many as before after a time longer than any delay of an acknowledgement.
+  private func staysPut() async throws -> Bool {
+    let before = bytesQueued
+    try await loop.sleep(for: .milliseconds(300))
+    return bytesQueued == before
   }
 }
 

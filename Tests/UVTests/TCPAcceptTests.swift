@@ -184,4 +184,59 @@ import UV
       await expectNothingLeft(on: loop)
     }
   }
+
+  @Test func listenerOutlivesALackOfDescriptors() async throws {
+    await #expect(processExitsWith: .success) {
+      let reports = Log<String>()
+      Report.setHandler { reports.note($0) }
+      try await withLoop { loop in
+        let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
+        let (near, far) = try await connectedPair(on: loop)
+        let clients = (0..<8).map { _ in RawSocket.connected(toPort: listener.localAddress.port) }
+        await waitUntil("the pair's listener is closed") { loop.statistics.handles == 3 }
+
+        // The waiting of this test uses the shared loop, which needs descriptors when it is made.
+        #expect(!EventLoop.shared.isCurrent)
+        let taken = takeAllDescriptors()
+        let accepted = Log<TCPStream>()
+        let server = Task {
+          while accepted.count < clients.count { accepted.note(try await listener.accept()) }
+        }
+        await reports.wait(for: 1)
+        try await near.write("still served")
+        let answer = try await far.read()
+        precondition(answer == Array("still served".utf8))
+        // As many attempts to accept again fail meanwhile; the reports of the next ten seconds are left out.
+        let ticks = Log<Void>()
+        try loop.schedule(every: .milliseconds(100)) { timer in
+          ticks.note(())
+          if ticks.count == 5 { timer.cancel() }
+        }
+        await ticks.wait(for: 5)
+        precondition(reports.count == 1 && reports.entries[0].contains("EMFILE"))
+        precondition(accepted.count == 0)
+
+        for descriptor in taken { Glibc.close(descriptor) }
+        try await server.value
+        precondition(accepted.count == clients.count)
+        for stream in accepted.entries + [near, far] { stream.abort() }
+        for client in clients { RawSocket.reset(client) }
+        await listener.close()
+        await expectNothingLeft(on: loop)
+      }
+    }
+  }
+}
+
+/// Sets the limit so that few are left, and takes those.
+private func takeAllDescriptors() -> [CInt] {
+  var limit = rlimit()
+  getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  limit.rlim_cur = 128
+  setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  var taken: [CInt] = []
+  while case let descriptor = open("/dev/null", O_RDONLY), descriptor >= 0 {
+    taken.append(descriptor)
+  }
+  return taken
 }

@@ -37,18 +37,28 @@ import UV
     for isAborted in [false, true] {
       try await withConnectedStreams(options: .smallBuffers) { near, far in
         let (held, count) = try await near.fill()
-        let shutdown = Task { try await near.shutdownSending() }
-        try await near.loop.someTurns()
+        let shutdown = Log<String>()
+        try await near.loop.run {
+          near.core.shutdownSending { result in
+            if case .failure(let error) = result {
+              shutdown.note("\(error)")
+            } else {
+              shutdown.note("")
+            }
+          }
+        }
+        #expect(shutdown.count == 0)
         if isAborted {
           near.abort()
           await #expect(throws: StreamClosed("write")) { try await held.value }
-          await #expect(throws: StreamClosed("write")) { try await shutdown.value }
+          await shutdown.wait(for: 1)
+          #expect(shutdown.entries == ["\(StreamClosed("write"))"])
         } else {
           async let closed: Void = near.close()
           #expect(try await far.readPattern() == count)
           try await held.value
-          try await shutdown.value
           await closed
+          #expect(shutdown.entries == [""])
         }
       }
     }
@@ -124,6 +134,20 @@ import UV
       #expect(first == ["\(StreamClosed("read"))", "\(StreamClosed("write"))"])
       await log.wait(for: 4)
       #expect(try await far.read() == nil)
+    }
+  }
+
+  @Test func closeGivesUpOnAPeerThatDoesNotReadAtItsTimeout() async throws {
+    try await withConnectedStreams(options: .smallBuffers) { near, far in
+      let (held, _) = try await near.fill()
+      await near.close(timeout: .milliseconds(20))
+      await #expect(throws: IOError(.timedOut, "close", "\(near.peerAddress!)")) {
+        try await held.value
+      }
+      await near.close()
+      await #expect(throws: IOError(.connectionReset, "read", "\(far.peerAddress!)")) {
+        try await far.readPattern()
+      }
     }
   }
 

@@ -22,8 +22,9 @@ import UV
         await #expect(throws: EventLoopClosed.self) { try await near.write("x") }
         await #expect(throws: EventLoopClosed.self) { try await near.shutdownSending() }
         await near.close()
-        await far.close()
+        near.abort()
       }
+      withExtendedLifetime(far) {}
     }
   }
 
