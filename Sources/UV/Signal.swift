@@ -129,7 +129,11 @@ private final class SignalCore: HandleCore, @unchecked Sendable {
       return
     }
     opened()
-    uv_signal_start(observer, signalDidArrive, signal.rawValue)
+    let status = uv_signal_start(observer, signalDidArrive, signal.rawValue)
+    if status != 0 {
+      Report.send("\(IOError(status, "observe", signal.description))")
+      closeHandle()
+    }
   }
 
   func discard() {

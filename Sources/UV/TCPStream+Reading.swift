@@ -29,7 +29,8 @@ extension TCPStream {
       return try result.get()
     }
     let ticket = core.nextTicket()
-    nonisolated(unsafe) let memory = memory  // Used on the loop thread alone, while this waits.
+    // Used on the loop thread alone, while this waits.
+    nonisolated(unsafe) let memory = memory
     return try await core.loop.wait { [core] continuation in
       if let result = core.readNow(into: memory) { return continuation.resume(with: result) }
       core.wait(Reader(ticket: ticket, target: .memory(memory, continuation)))
