@@ -8,8 +8,9 @@ import UVOperations
 func echoServer() async throws {
   try await TCPListener.withListener(on: .loopback(port: 7007)) { listener in
     print("listening on \(listener.localAddress)")
-    await withDiscardingTaskGroup { connections in
-      while let stream = try? await listener.accept() {
+    try await withThrowingDiscardingTaskGroup { connections in
+      while true {
+        let stream = try await listener.accept()
         connections.addTask(executorPreference: listener.loop) {
           do {
             for try await bytes in stream { try await stream.write(bytes) }
