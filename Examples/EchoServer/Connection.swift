@@ -21,9 +21,10 @@ final class Connection: Sendable {
 
   private func readNext() {
     let read = ReadOperation(from: self.stream)
-    if let patience { read.timeout = patience }
     read.whenFinished { self.didRead($0) }
+    // Kept before the look at `isStopping`: either a stop finds this read, or this finds the stop.
     waitingRead.withLock { $0 = read }
+    if let patience { read.timeout = patience }
     server.run(read)
   }
 

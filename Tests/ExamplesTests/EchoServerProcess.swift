@@ -145,8 +145,8 @@ func waitUntil(_ condition: () -> Bool) async throws {
 
 /// A value behind a lock.
 final class Guarded<Value: Sendable>: Sendable {
-  private let guarded: Mutex<Value>
-  init(_ value: Value) { guarded = Mutex(value) }
+  private let guarded: Lock<Value>
+  init(_ value: Value) { guarded = Lock(value) }
   var value: Value { guarded.withLock { $0 } }
   func update(_ body: (inout Value) -> Void) { guarded.withLock { body(&$0) } }
 }

@@ -41,7 +41,7 @@ enum Scenario: String {
 }
 
 private func runEverything() throws {
-  let seen = Mutex<Set<String>>([])
+  let seen = Lock<Set<String>>([])
   let arrive = { @Sendable (what: String) in
     check(Thread.isMainThread && EventLoop.main.isCurrent, "\(what) runs on the main thread")
     let count = seen.withLock { seen in

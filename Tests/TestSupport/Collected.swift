@@ -1,9 +1,10 @@
 import Synchronization
 public import Testing
+internal import UV
 
 /// What callbacks on any thread have brought, in the order of its coming.
 public final class Collected<Element: Sendable>: Sendable {
-  private let elements = Mutex<[Element]>([])
+  private let elements = Lock<[Element]>([])
 
   public init() {}
 

@@ -101,7 +101,7 @@ public func waitUntil(
 
 /// What happened, in order, noted by any thread.
 public final class Log<Entry: Sendable>: Sendable {
-  private let list = Mutex<[Entry]>([])
+  private let list = Lock<[Entry]>([])
 
   public init() {}
 

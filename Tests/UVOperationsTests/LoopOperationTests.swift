@@ -153,7 +153,7 @@ struct LoopOperationTests {
   @Test func waitingOnTheLoopThreadTraps() async {
     await #expect(processExitsWith: .failure) {
       let loop = try EventLoop()
-      let timer = TimerOperation(after: .milliseconds(1), on: loop)
+      let timer = TimerOperation(after: .seconds(3_600), on: loop)
       timer.start()
       try await loop.run { timer.waitUntilFinished() }
       exit(0)

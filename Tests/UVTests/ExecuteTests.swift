@@ -57,7 +57,7 @@ import UV
   @Test(arguments: [(threads: 1, jobs: 20_000), (threads: 8, jobs: 20_000)])
   func everyJobRunsOnceAndInTheOrderOfItsThread(threads: Int, jobs: Int) async throws {
     try await withLoop { loop in
-      let seen = Mutex(Array(repeating: [Int](), count: threads))
+      let seen = Lock(Array(repeating: [Int](), count: threads))
       await onThreads(threads) { thread in
         for job in 0..<jobs {
           do {

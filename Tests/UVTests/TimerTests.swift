@@ -209,7 +209,7 @@ import UV
 
 /// A value that callbacks share with a test.
 final class Box<Value: Sendable>: Sendable {
-  private let stored = Mutex<Value?>(nil)
+  private let stored = Lock<Value?>(nil)
 
   var value: Value? {
     get { stored.withLock { $0 } }
