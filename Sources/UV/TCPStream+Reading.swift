@@ -44,7 +44,7 @@ extension TCPStream {
   ///
   /// Any thread. Harmless twice or after ``close(timeout:)``.
   public func shutdownReceiving() {
-    core.loop.perform { [core] in core.shutdownReceiving() }
+    core.loop.perform { self.core.shutdownReceiving() }
   }
 }
 

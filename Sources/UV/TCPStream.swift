@@ -110,6 +110,7 @@ public final class TCPStream: Sendable {
   ///
   /// Any thread, any number of times.
   public func abort() {
-    core.loop.perform { [core] in core.abort() }
+    // Holds `self`: dropped on the loop thread meanwhile, the stream would be closed first, and without a reset.
+    core.loop.perform { self.core.abort() }
   }
 }

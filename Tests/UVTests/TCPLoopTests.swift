@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -146,6 +147,27 @@ import UV
     }
   }
 
+  @Test func anAbortFromElsewhereIsNotOvertakenByADropOnTheLoop() async throws {
+    try await withLoop { loop in
+      let pair = Box<(near: TCPStream, far: TCPStream)>()
+      pair.value = try await connectedPair(on: loop)
+      let far = pair.value!.far
+      try await loop.run {
+        let aborted = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+          pair.value!.near.abort()
+          aborted.signal()
+        }
+        aborted.wait()
+        pair.value = nil  // The last holder is the loop's thread, which has not yet heard of the abort.
+      }
+      await #expect(throws: IOError(.connectionReset, "read", "\(far.peerAddress!)")) {
+        try await far.read()
+      }
+      far.abort()
+    }
+  }
+
   @Test func droppedStreamsGiveTheirDescriptorsBack() async throws {
     await #expect(processExitsWith: .success) {
       Report.setHandler { _ in }
@@ -171,10 +193,10 @@ import UV
         let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
         // One run first, for what is made on first use.
         try await openAndClose(10, listener)
-        await waitUntil("the listener is alone") { loop.statistics.handles == 1 }
+        await eventually("the listener is alone") { loop.statistics.handles == 1 }
         let base = openDescriptors()
         try await openAndClose(10_000, listener)
-        await waitUntil("the listener is alone") { loop.statistics.handles == 1 }
+        await eventually("the listener is alone") { loop.statistics.handles == 1 }
         precondition(openDescriptors() == base)
         await listener.close()
       }
