@@ -10,15 +10,9 @@ package struct Deadline: Comparable, Sendable {
 
   package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
-  /// `duration` from now. Zero and less is the start of this millisecond, so that a timer, which counts those, does not wait
-  /// for the next; what does not fit is some 290 years away.
+  /// `duration` from now. Zero and less is now; what does not fit is some 290 years away.
   package init(after duration: Duration) {
-    let now = Deadline.now
-    let delay = duration.clampedNanoseconds
-    self =
-      delay == 0
-      ? Deadline(nanoseconds: now.nanoseconds - now.nanoseconds % 1_000_000)
-      : now.advanced(by: delay)
+    self = Deadline.now.advanced(by: duration.clampedNanoseconds)
   }
 
   package func advanced(by nanoseconds: UInt64) -> Deadline {

@@ -358,11 +358,13 @@ package final class LoopCore: @unchecked Sendable {
     stopIfQuiet()
   }
 
-  /// Whole milliseconds from libuv's clock to `deadline`, rounded up so that a timer is never early.
+  /// Whole milliseconds from libuv's clock to `deadline`, rounded up so that a timer is never early, unless the deadline has
+  /// passed.
   ///
   /// libuv's clock counts whole milliseconds too, and it may be old: it is what `uv_timer_start` adds the ticks to.
   static func ticks(until deadline: Deadline, on uv: UnsafeMutablePointer<uv_loop_t>) -> UInt64 {
-    let due = deadline.nanoseconds / 1_000_000 + (deadline.nanoseconds % 1_000_000 == 0 ? 0 : 1)
+    var due = deadline.nanoseconds / 1_000_000
+    if deadline.nanoseconds % 1_000_000 != 0, deadline > .now { due += 1 }
     let now = uv_now(uv)
     return due > now ? due - now : 0
   }

@@ -7,13 +7,15 @@
 /// [libuv's milliseconds](https://docs.libuv.org/en/v1.x/timer.html). Zero and less is the loop's next turn; delays of
 /// centuries are cut to about 290 years.
 public final class LoopTimer: Sendable {
+  static let shortestInterval = Duration.milliseconds(1)  // libuv counts milliseconds.
+
   private let core: TimerCore
   private let interval: Duration?
   private let body: @Sendable (LoopTimer) -> Void
 
   init(loop: LoopCore, interval: Duration?, _ body: @escaping @Sendable (LoopTimer) -> Void) {
     core = TimerCore(loop: loop)
-    self.interval = interval.map { max($0, .milliseconds(1)) }
+    self.interval = interval.map { max($0, Self.shortestInterval) }
     self.body = body
   }
 
@@ -86,7 +88,8 @@ extension EventLoop {
     every interval: Duration, after delay: Duration? = nil,
     _ body: @escaping @Sendable (LoopTimer) -> Void
   ) throws(EventLoopClosed) -> LoopTimer {
-    try start(LoopTimer(loop: core, interval: interval, body), after: delay ?? interval)
+    let timer = LoopTimer(loop: core, interval: interval, body)
+    return try start(timer, after: delay ?? max(interval, LoopTimer.shortestInterval))
   }
 
   private func start(

@@ -49,7 +49,22 @@ import UV
         times.append(monotonicNanoseconds() - start)
         if times.count == 20 { timer.cancel() }
       }
-      #expect(zip(await times.waitUntil(count: 20), 0...).allSatisfy { $0 >= $1 * 1_000_000 })
+      #expect(zip(await times.waitUntil(count: 20), 1...).allSatisfy { $0 >= $1 * 1_000_000 })
+    }
+  }
+
+  @Test func theGridOfATimerThatStartsAtOnceBeginsWithTheCall() async throws {
+    try await withLoop { loop in
+      // Calls at all points of a millisecond: libuv's clock knows its start alone.
+      for _ in 0..<50 {
+        let start = monotonicNanoseconds()
+        let times = Collected<UInt64>()
+        try loop.schedule(every: .milliseconds(1), after: .zero) { timer in
+          times.append(monotonicNanoseconds() - start)
+          if times.count == 3 { timer.cancel() }
+        }
+        #expect(zip(await times.waitUntil(count: 3), 0...).allSatisfy { $0 >= $1 * 1_000_000 })
+      }
     }
   }
 
