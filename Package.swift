@@ -53,7 +53,8 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
-      name: "ExamplesTests", dependencies: ["UV", "EchoServer"], swiftSettings: settings
+      name: "ExamplesTests", dependencies: ["UV", "EchoServer", "TestSupport"],
+      swiftSettings: settings
     ),
   ]
 )

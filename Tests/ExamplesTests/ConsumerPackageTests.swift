@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Somebody else's package that depends on this one.
@@ -90,7 +91,8 @@ struct ConsumerPackageTests {
     process.executableURL = URL(fileURLWithPath: program)
     process.arguments = arguments
     process.standardInput = FileHandle.nullDevice
-    process.standardError = try FileHandle(forWritingTo: errors)
+    let errors = try FileHandle(forWritingTo: errors)
+    process.standardError = errors
     let pipe = Pipe()
     process.standardOutput = pipe
     let status = Guarded<Int32?>(nil)
@@ -99,14 +101,12 @@ struct ConsumerPackageTests {
       status.update { $0 = code }
     }
     try process.run()
-    do {
-      try await waitUntil { status.value != nil }
-    } catch {
-      process.terminate()
-      throw error
-    }
+    await eventually("the program ends") { status.value != nil }
+    if status.value == nil { process.terminate() }
     // Short enough for the pipe to have held it.
     let output = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    return (status.value!, output)
+    try pipe.fileHandleForReading.close()
+    try errors.close()
+    return (try #require(status.value), output)
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import UV
 
@@ -90,7 +91,7 @@ struct EchoServerEndTests {
     // When the system takes no more for a while, the server is stuck in its write.
     var last = 0
     var unchanged = 0
-    try await waitUntil {
+    await eventually {
       let queued = stream.bytesQueued
       unchanged = queued == last && queued > 0 ? unchanged + 1 : 0
       last = queued

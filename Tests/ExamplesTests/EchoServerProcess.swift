@@ -1,5 +1,6 @@
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 import UV
 
@@ -58,6 +59,7 @@ final class EchoServerProcess: Sendable {
           let text = String(decoding: data, as: UTF8.self)
           state.update { $0.text[channel, default: ""] += text }
         }
+        try? pipe.fileHandleForReading.close()  // Foundation would keep it.
         state.update { $0.openChannels -= 1 }
       }.start()
     }
@@ -90,13 +92,13 @@ final class EchoServerProcess: Sendable {
   }
 
   func waitUntilExit() async throws -> Exit {
-    try await waitUntil { self.exit != nil }
-    return exit!
+    await eventually { self.exit != nil }
+    return try #require(exit)
   }
 
   /// The address in its first line.
   func waitUntilListening() async throws -> SocketAddress {
-    try await waitUntil { self.exit != nil || !self.lines().isEmpty }
+    await eventually { self.exit != nil || !self.lines().isEmpty }
     let line = lines().first ?? "nothing; errors: \(lines(.errors))"
     try #require(line.hasPrefix("listening on "), "the server says \(line)")
     return try SocketAddress(String(line.dropFirst("listening on ".count)))
@@ -136,11 +138,6 @@ func withEchoServer(
   await loop.shutdown()
   #expect(loop.statistics.handles == 0 && loop.statistics.requests == 0)
   try result.get()
-}
-
-/// Waits for what another process is about to make true; the time limit of the test is the only bound.
-func waitUntil(_ condition: () -> Bool) async throws {
-  while !condition() { try await Task.sleep(for: .milliseconds(2)) }
 }
 
 /// A value behind a lock.

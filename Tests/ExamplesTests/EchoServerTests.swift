@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import UV
 
@@ -45,14 +46,14 @@ struct EchoServerTests {
       #expect(try await first.echo([1]) == [1])
       let withOne = server.descriptorCount
       await first.close()
-      try await waitUntil { server.descriptorCount < withOne }
+      await eventually { server.descriptorCount < withOne }
       let before = server.descriptorCount
 
       for _ in 0..<50 { try await resetTwenty(address, loop) }
       let last = try await TCPStream.connect(to: address, loop: loop)
       #expect(try await last.echo([2, 3]) == [2, 3])
       await last.close()
-      try await waitUntil { server.descriptorCount == before }
+      await eventually { server.descriptorCount == before }
     }
   }
 
@@ -68,11 +69,11 @@ struct EchoServerTests {
         try await stream.write(bytes)
         isWritten.update { $0 = true }
       }
-      try await waitUntil { stream.bytesQueued > 0 || isWritten.value }
+      await eventually { stream.bytesQueued > 0 || isWritten.value }
       // Held: a hundred looks, and nothing has moved.
       var last = stream.bytesQueued
       var unchanged = 0
-      try await waitUntil {
+      await eventually {
         unchanged = stream.bytesQueued == last ? unchanged + 1 : 0
         last = stream.bytesQueued
         return unchanged == 100
@@ -100,7 +101,7 @@ struct EchoServerTests {
         try await client.write([UInt8(number)])
         clients.append(client)
       }
-      try await waitUntil { server.lines(.errors).count > 0 }  // The limit is reached.
+      await eventually { server.lines(.errors).count > 0 }  // The limit is reached.
       try await withThrowingTaskGroup(of: Void.self) { group in
         for (number, client) in clients.enumerated() {
           group.addTask {
@@ -155,7 +156,7 @@ struct EchoServerTests {
     try await withEchoServer(["--stats"]) { server, address, loop in
       let stream = try await TCPStream.connect(to: address, loop: loop)
       #expect(try await stream.echo([1, 2, 3]) == [1, 2, 3])
-      try await waitUntil { server.lines().contains { $0.hasPrefix("1 connections, ") } }
+      await eventually { server.lines().contains { $0.hasPrefix("1 connections, ") } }
       let line = server.lines().last!
       let pattern =
         /1 connections, \d+ messages\/s, \d+ bytes\/s, loop delay \d+ ms/

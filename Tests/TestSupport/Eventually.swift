@@ -3,7 +3,7 @@ import UV
 
 /// Waits until `condition` holds. Fails the test when its time limit comes first.
 public func eventually(
-  _ claim: String, sourceLocation: SourceLocation = #_sourceLocation,
+  _ claim: String = "what the test waits for", sourceLocation: SourceLocation = #_sourceLocation,
   _ condition: () throws -> Bool
 ) async rethrows {
   while try !condition() {

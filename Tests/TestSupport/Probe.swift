@@ -23,6 +23,7 @@ public func runProbe(_ name: String, _ arguments: String...) async throws -> Pro
     // A thread that may block: the test's own must not.
     Thread.detachNewThread {
       let output = pipe.fileHandleForReading.readDataToEndOfFile()
+      try? pipe.fileHandleForReading.close()  // Foundation would keep it.
       process.waitUntilExit()
       continuation.resume(
         returning: ProbeResult(

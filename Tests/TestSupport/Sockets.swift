@@ -1,4 +1,5 @@
 import Glibc
+import UV
 
 /// Plain sockets, for what the package itself would never do.
 public enum RawSocket {
@@ -8,7 +9,7 @@ public enum RawSocket {
   public static func withBoundPort<Value>(
     _ body: (_ descriptor: CInt, _ port: Int) async throws -> Value
   ) async throws -> Value {
-    let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+    let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     defer { close(descriptor) }
     var address = loopback(port: 0)
     let size = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -24,7 +25,7 @@ public enum RawSocket {
 
   /// A socket that has connected, to be closed by the caller; the listener need not accept it.
   public static func connected(toPort port: Int) -> CInt {
-    let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+    let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     var address = loopback(port: port)
     let status = withUnsafePointer(to: &address) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -61,12 +62,22 @@ public enum RawSocket {
 }
 
 /// What this process has open. For tests that have the process for themselves.
-public func openDescriptors() -> Int {
-  guard let directory = opendir("/proc/self/fd") else { return -1 }
+public func openDescriptors() -> Int { descriptorNumbers().count }
+
+/// The numbers of the descriptors that this process has open.
+public func descriptorNumbers() -> [CInt] {
+  _ = EventLoop.shared  // Made on first use, which a wait may be or not.
+  guard let directory = opendir("/proc/self/fd") else { return [] }
   defer { closedir(directory) }
-  var count = 0
-  while readdir(directory) != nil { count += 1 }
-  return count - 3  // Two dots and the directory itself.
+  var numbers: [CInt] = []
+  while let entry = readdir(directory) {
+    let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+      String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+    }
+    // Two dots are none, and the directory itself will be closed.
+    if let number = CInt(name), number != dirfd(directory) { numbers.append(number) }
+  }
+  return numbers
 }
 
 /// The most memory that this process has had, in bytes. For tests that have the process for themselves.

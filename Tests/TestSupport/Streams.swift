@@ -40,10 +40,10 @@ public func withConnectedStreams(
 ) async throws {
   try await withLoop { loop in
     let pair = try await useStreams(on: loop, place, options, body)
-    await waitUntil("every handle is closed", sourceLocation: sourceLocation) {
+    await eventually("every handle is closed", sourceLocation: sourceLocation) {
       loop.statistics.handles == 0
     }
-    await waitUntil("nobody holds the streams", sourceLocation: sourceLocation) { pair.isGone }
+    await eventually("nobody holds the streams", sourceLocation: sourceLocation) { pair.isGone }
   }
 }
 
@@ -84,21 +84,6 @@ private struct WeakPair {
   var isGone: Bool { near == nil && far == nil }
 }
 
-/// Waits until `condition` holds. Fails the test when its time limit comes first.
-public func waitUntil(
-  _ claim: String, sourceLocation: SourceLocation = #_sourceLocation, _ condition: () -> Bool
-) async {
-  while !condition() {
-    do {
-      try await EventLoop.shared.sleep(for: .milliseconds(1))
-    } catch {
-      Issue.record(
-        "The time was up before this came true: \(claim)", sourceLocation: sourceLocation)
-      return
-    }
-  }
-}
-
 /// What happened, in order, noted by any thread.
 public final class Log<Entry: Sendable>: Sendable {
   private let list = Lock<[Entry]>([])
@@ -115,7 +100,7 @@ public final class Log<Entry: Sendable>: Sendable {
   public func wait(
     for count: Int, sourceLocation: SourceLocation = #_sourceLocation
   ) async {
-    await waitUntil("\(count) entries", sourceLocation: sourceLocation) { self.count >= count }
+    await eventually("\(count) entries", sourceLocation: sourceLocation) { self.count >= count }
   }
 }
 
@@ -217,7 +202,7 @@ extension TCPStream {
         try await self.write(bytes)
         isDone.note(())
       }
-      await waitUntil("a write ends or waits") { isDone.count > 0 || bytesQueued > 0 }
+      await eventually("a write ends or waits") { isDone.count > 0 || bytesQueued > 0 }
       // The other side acknowledges late, and the system then takes a little more: it is full when nothing moves any more.
       while isDone.count == 0 {
         if try await staysPut() { return (write, count) }
@@ -278,7 +263,7 @@ extension StreamCore {
 public func expectNothingLeft(
   on loop: EventLoop, sourceLocation: SourceLocation = #_sourceLocation
 ) async {
-  await waitUntil("nothing lives on the loop", sourceLocation: sourceLocation) {
+  await eventually("nothing lives on the loop", sourceLocation: sourceLocation) {
     loop.statistics.handles == 0 && loop.statistics.requests == 0
   }
 }

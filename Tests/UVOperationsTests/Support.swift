@@ -106,16 +106,6 @@ final class Racers: Sendable {
   }
 }
 
-/// Waits, under a deadline, for something that other threads are about to make true.
-func eventually(
-  _ comment: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
-  _ condition: () -> Bool
-) async {
-  let deadline = ContinuousClock.now + .seconds(20)
-  while !condition(), .now < deadline { await Task.yield() }
-  #expect(condition(), comment, sourceLocation: sourceLocation)
-}
-
 extension Operation {
   /// Waits for any operation without blocking a thread.
   func finished() async { await onThread { self.waitUntilFinished() } }

@@ -203,15 +203,21 @@ import UV
       let loop = try EventLoop()
       let sleepers = (0..<50).map { _ in Task { try await loop.sleep(for: .seconds(3_600)) } }
       let lookUps = (0..<10).map { number in
-        Task { try await loop.resolve("host\(number).invalid", port: 1) }
+        // `localhost` is looked up without a name server, which may take its time.
+        Task { try await loop.resolve("localhost", port: number) }
       }
       await eventually("the sleepers sleep") { loop.statistics.handles == 50 }
       await loop.shutdown()
       for sleeper in sleepers {
         await #expect(throws: EventLoopClosed.self) { try await sleeper.value }
       }
-      // A look-up may have failed by itself before.
-      for lookUp in lookUps { await #expect(throws: (any Error).self) { try await lookUp.value } }
+      for lookUp in lookUps {
+        do {
+          #expect(try await !lookUp.value.isEmpty)  // It was quicker.
+        } catch {
+          #expect(error is EventLoopClosed)
+        }
+      }
     }
   }
 

@@ -114,7 +114,7 @@ import UV
       }
       await log.wait(for: 1)
       far.abort()
-      await waitUntil("nothing lives on the loop") { near.loop.statistics.handles == 0 }
+      await eventually("nothing lives on the loop") { near.loop.statistics.handles == 0 }
     }
   }
 
@@ -185,7 +185,7 @@ import UV
       let upload = Task { try await near.write(Pattern.bytes(count)) }
       #expect(try await far.readPattern(100_000) == 100_000)
       let answer = Task { try await far.write(Pattern.bytes(count)) }
-      await waitUntil("the answer is held") { far.bytesQueued > 0 }
+      await eventually("the answer is held") { far.bytesQueued > 0 }
       let closing = Task { await far.close(timeout: .seconds(1_000)) }
       try await upload.value
       #expect(try await near.readPattern() == count)

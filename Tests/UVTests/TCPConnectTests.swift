@@ -65,7 +65,7 @@ import UV
             try await TCPStream.connect(to: address, timeout: nil, loop: loop)
           }
           // The listener's handle, and then that of the attempt.
-          if isLate { await waitUntil("it connects") { loop.statistics.handles == 2 } }
+          if isLate { await eventually("it connects") { loop.statistics.handles == 2 } }
           connecting.cancel()
           await #expect(throws: CancellationError.self) { try await connecting.value }
         }
@@ -82,7 +82,7 @@ import UV
           let connecting = Task {
             try await TCPStream.connect(to: address, timeout: nil, loop: loop)
           }
-          await waitUntil("it connects") { loop.statistics.handles == 1 }
+          await eventually("it connects") { loop.statistics.handles == 1 }
           await loop.shutdown(gracePeriod: gracePeriod)
           await #expect(throws: EventLoopClosed.self) { try await connecting.value }
           await #expect(throws: EventLoopClosed.self) {

@@ -125,7 +125,7 @@ import UV
     try await withConnectedStreams(options: .smallBuffers) { near, far in
       let count = 16_777_216
       let writer = Task { try await near.write(Pattern.bytes(count)) }
-      await waitUntil("a part is sent") { 0 < near.bytesQueued && near.bytesQueued < count }
+      await eventually("a part is sent") { 0 < near.bytesQueued && near.bytesQueued < count }
       let next = Task { try await near.write("must not follow") }
       try await near.loop.someTurns()
       writer.cancel()
@@ -152,7 +152,7 @@ import UV
           : Array("never".utf8)
         let queued = near.bytesQueued
         tasks.append(Task { try await near.write(bytes) })
-        await waitUntil("it waits") { near.bytesQueued == queued + bytes.count }
+        await eventually("it waits") { near.bytesQueued == queued + bytes.count }
       }
       for index in stride(from: 1, to: 10, by: 2) {
         tasks[index].cancel()
@@ -260,7 +260,7 @@ import UV
       #expect(try await far.readPattern(start + 100_000) == start + 100_000)
       await ended.wait(for: 1)
       #expect(near.bytesQueued > 0)
-      await waitUntil("the first write is forgotten") { first.sink == nil }
+      await eventually("the first write is forgotten") { first.sink == nil }
       try await held.value
     }
   }
