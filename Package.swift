@@ -23,8 +23,9 @@ let package = Package(
       pkgConfig: "libuv",
       providers: [.apt(["libuv1-dev"]), .brew(["libuv"])]
     ),
-    .target(name: "UV", dependencies: ["CUV"], swiftSettings: settings),
-    .target(name: "UVOperations", dependencies: ["UV"], swiftSettings: settings),
+    .target(name: "Locking", swiftSettings: settings),
+    .target(name: "UV", dependencies: ["CUV", "Locking"], swiftSettings: settings),
+    .target(name: "UVOperations", dependencies: ["UV", "Locking"], swiftSettings: settings),
     .executableTarget(
       name: "EchoServer",
       dependencies: ["UV", "UVOperations"],
@@ -32,13 +33,15 @@ let package = Package(
       swiftSettings: settings
     ),
     .target(
-      name: "TestSupport", dependencies: ["UV"], path: "Tests/TestSupport", swiftSettings: settings
+      name: "TestSupport", dependencies: ["UV", "Locking"], path: "Tests/TestSupport",
+      swiftSettings: settings
     ),
     .testTarget(
-      name: "UVTests", dependencies: ["UV", "TestSupport"], swiftSettings: settings
+      name: "UVTests", dependencies: ["UV", "Locking", "TestSupport"], swiftSettings: settings
     ),
     .executableTarget(
-      name: "MainLoopProbe", dependencies: ["UV", "TestSupport"], path: "Tests/MainLoopProbe",
+      name: "MainLoopProbe", dependencies: ["UV", "Locking", "TestSupport"],
+      path: "Tests/MainLoopProbe",
       swiftSettings: settings
     ),
     .testTarget(
@@ -53,7 +56,7 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
-      name: "ExamplesTests", dependencies: ["UV", "EchoServer", "TestSupport"],
+      name: "ExamplesTests", dependencies: ["UV", "Locking", "EchoServer", "TestSupport"],
       swiftSettings: settings
     ),
   ]

@@ -1,5 +1,6 @@
 internal import CUV
 internal import Dispatch
+internal import Locking
 internal import Synchronization
 
 /// The loop itself: the `uv_loop_t`, the thread that owns it, and the one way in.

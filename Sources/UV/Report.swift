@@ -1,5 +1,5 @@
 internal import CUV
-internal import Synchronization
+internal import Locking
 
 /// Where the package says what no caller is told by an error: descriptors that ran out, objects that were dropped while open.
 public enum Report {

@@ -1,6 +1,6 @@
 public import Foundation
+internal import Locking
 import Synchronization
-internal import UV
 
 /// An operation that is not finished when `main()` returns: the base for everything asynchronous, with libuv or without.
 ///

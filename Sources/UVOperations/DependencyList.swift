@@ -1,6 +1,6 @@
 import Foundation
+internal import Locking
 import Synchronization
-internal import UV
 
 /// The dependencies of one operation, each with a gate between, so that removing and dropping them is safe.
 ///

@@ -1,4 +1,4 @@
-internal import UV
+internal import Locking
 
 /// A value for an operation that is evaluated when the operation starts, usually from the output of a dependency.
 ///

@@ -1,4 +1,4 @@
-internal import UV
+internal import Locking
 
 /// An asynchronous operation that ends with a result, which flows on to operations that depend on it.
 ///

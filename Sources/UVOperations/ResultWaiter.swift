@@ -1,4 +1,4 @@
-internal import UV
+internal import Locking
 
 /// Resumes one waiting task once, with the result or because the task was cancelled, whichever comes first.
 ///

@@ -1,4 +1,4 @@
-import Synchronization
+internal import Locking
 public import Testing
 internal import UV
 

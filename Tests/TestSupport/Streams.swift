@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import Locking
 public import Testing
 public import UV
 

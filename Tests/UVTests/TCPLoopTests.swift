@@ -159,7 +159,8 @@ import UV
           aborted.signal()
         }
         aborted.wait()
-        pair.value = nil  // The last holder is the loop's thread, which has not yet heard of the abort.
+        // The last holder is the loop's thread, which has not yet heard of the abort.
+        pair.value = nil
       }
       await #expect(throws: IOError(.connectionReset, "read", "\(far.peerAddress!)")) {
         try await far.read()
