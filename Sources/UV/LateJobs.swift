@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import Locking
 
 /// Where tasks go on when their event loop has closed: one after the other on a private serial queue.
 ///
@@ -6,9 +7,19 @@ internal import Dispatch
 final class LateJobs: Sendable {
   private static let key = DispatchSpecificKey<ObjectIdentifier>()
 
-  private let queue = DispatchQueue(label: "swift-uv.late-jobs")
+  // Made when it is needed, which most loops never do: letting go of a queue with a specific value starts a thread of
+  // dispatch's, which ends the process when there is no descriptor for it.
+  private let madeQueue = Lock<DispatchQueue?>(nil)
 
-  init() { queue.setSpecific(key: LateJobs.key, value: ObjectIdentifier(self)) }
+  private var queue: DispatchQueue {
+    madeQueue.withLock { made in
+      if let made { return made }
+      let queue = DispatchQueue(label: "swift-uv.late-jobs")
+      queue.setSpecific(key: LateJobs.key, value: ObjectIdentifier(self))
+      made = queue
+      return queue
+    }
+  }
 
   /// Whether the caller runs in one of these jobs.
   var isCurrent: Bool { DispatchQueue.getSpecific(key: LateJobs.key) == ObjectIdentifier(self) }
