@@ -88,5 +88,5 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
 private func mainQueueHasWork(
   _ handle: UnsafeMutablePointer<uv_poll_t>?, _ status: CInt, _ events: CInt
 ) {
-  handleCore(handle!.pointee.data, as: MainQueueHandle.self).runMainQueue()
+  withHandleCore(handle!.pointee.data, as: MainQueueHandle.self) { $0.runMainQueue() }
 }

@@ -64,7 +64,14 @@ private func handleDidClose(_ handle: UnsafeMutablePointer<uv_handle_t>?) {
   Unmanaged<HandleCore>.fromOpaque(handle!.pointee.data).takeRetainedValue().finishClosing()
 }
 
-/// The Swift object that a handle's `data` names. libuv's own reference keeps it alive.
-func handleCore<Core: HandleCore>(_ data: UnsafeMutableRawPointer?, as type: Core.Type) -> Core {
-  unsafeDowncast(Unmanaged<HandleCore>.fromOpaque(data!).takeUnretainedValue(), to: Core.self)
+/// Calls `body` with the Swift object that a handle's `data` names.
+///
+/// libuv's own reference keeps it alive: the close callback, which gives it back, never comes inside another.
+@inline(__always)
+func withHandleCore<Core: HandleCore, Value>(
+  _ data: UnsafeMutableRawPointer?, as type: Core.Type, _ body: (Core) -> Value
+) -> Value {
+  Unmanaged<HandleCore>.fromOpaque(data!)._withUnsafeGuaranteedRef {
+    body(unsafeDowncast($0, to: Core.self))
+  }
 }

@@ -202,7 +202,7 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
 private func connectionIsWaiting(
   _ handle: UnsafeMutablePointer<uv_poll_t>?, _ status: CInt, _ events: CInt
 ) {
-  handleCore(handle!.pointee.data, as: ListenerCore.self).acceptWaiting()
+  withHandleCore(handle!.pointee.data, as: ListenerCore.self) { $0.acceptWaiting() }
 }
 
 extension StreamCore {

@@ -90,5 +90,5 @@ enum WriteCompletion {
 
 /// Gets the result of one write, on the loop thread. A class, so that a write needs no closure.
 package protocol WriteConsumer: AnyObject, Sendable {
-  func writeDidFinish(_ result: Result<Void, any Error>)
+  func writeDidFinish(_ result: consuming Result<Void, any Error>)
 }

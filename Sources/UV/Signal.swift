@@ -149,5 +149,5 @@ private final class SignalCore: HandleCore, @unchecked Sendable {
 }
 
 private func signalDidArrive(_ handle: UnsafeMutablePointer<uv_signal_t>?, _ number: CInt) {
-  handleCore(handle!.pointee.data, as: SignalCore.self).deliver()
+  withHandleCore(handle!.pointee.data, as: SignalCore.self) { $0.deliver() }
 }

@@ -17,7 +17,7 @@ enum Reading {
 
 /// Gets the result of one read, on the loop thread. A class, so that a read needs no closure.
 package protocol ReadConsumer: AnyObject, Sendable {
-  func readDidFinish(_ result: Result<[UInt8]?, any Error>)
+  func readDidFinish(_ result: consuming Result<[UInt8]?, any Error>)
 }
 
 /// Whoever waits for bytes. There is one at a time.
@@ -65,14 +65,18 @@ extension StreamCore {
     wait(Reader(ticket: ticket, target: .operation(limit: limit, consumer)))
   }
 
-  private func tell(_ consumer: any ReadConsumer, _ result: Result<[UInt8]?, any Error>) {
-    guard loop.beginCompletion() else { return loop.nextTurn { consumer.readDidFinish(result) } }
+  private func tell(_ consumer: any ReadConsumer, _ result: consuming Result<[UInt8]?, any Error>) {
+    guard loop.beginCompletion() else { return tellNextTurn(consumer, result) }
     consumer.readDidFinish(result)
     loop.endCompletion()
   }
 
+  private func tellNextTurn(_ consumer: any ReadConsumer, _ result: Result<[UInt8]?, any Error>) {
+    loop.nextTurn { consumer.readDidFinish(result) }
+  }
+
   /// Makes `reader` wait. To be called after `readNow` had nothing to say.
-  func wait(_ reader: Reader) {
+  func wait(_ reader: consuming Reader) {
     loop.preconditionIsCurrent()
     self.reader = reader
     guard inbound.isEmpty else { return loop.nextTurn { [self] in serveReader() } }
@@ -154,8 +158,7 @@ extension StreamCore {
     guard life == .open, !discardsInput else { return lingerGoesOn() }
     let arrived = UnsafeRawBufferPointer(start: memory, count: count)
     // A reader that was put off to the next turn has bytes waiting that come before these.
-    if let reader, inbound.isEmpty {
-      self.reader = nil
+    if inbound.isEmpty, let reader = reader.take() {
       deliver(arrived, to: reader)
     } else {
       inbound.append(arrived)
@@ -181,7 +184,7 @@ extension StreamCore {
     }
   }
 
-  private func deliver(_ arrived: UnsafeRawBufferPointer, to reader: Reader) {
+  private func deliver(_ arrived: UnsafeRawBufferPointer, to reader: consuming Reader) {
     switch reader.target {
     case .memory(_, let continuation):
       continuation.resume(returning: arrived.count)
@@ -235,7 +238,7 @@ private func giveMemory(
   _ handle: UnsafeMutablePointer<uv_handle_t>?, _ suggestion: Int,
   _ buffer: UnsafeMutablePointer<uv_buf_t>?
 ) {
-  let memory = handleCore(handle!.pointee.data, as: StreamCore.self).memoryForRead
+  let memory = withHandleCore(handle!.pointee.data, as: StreamCore.self) { $0.memoryForRead }
   buffer!.pointee = uv_buf_t(
     base: memory.baseAddress?.assumingMemoryBound(to: CChar.self), len: memory.count)
 }
@@ -243,6 +246,7 @@ private func giveMemory(
 private func bytesDidArrive(
   _ stream: UnsafeMutablePointer<uv_stream_t>?, _ count: Int, _ buffer: UnsafePointer<uv_buf_t>?
 ) {
-  handleCore(stream!.pointee.data, as: StreamCore.self)
-    .received(count, in: UnsafeRawPointer(buffer?.pointee.base))
+  withHandleCore(stream!.pointee.data, as: StreamCore.self) {
+    $0.received(count, in: UnsafeRawPointer(buffer?.pointee.base))
+  }
 }

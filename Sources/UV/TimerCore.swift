@@ -74,5 +74,5 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
 }
 
 private func timerDidFire(_ handle: UnsafeMutablePointer<uv_timer_t>?) {
-  handleCore(handle!.pointee.data, as: TimerCore.self).fireNow()
+  withHandleCore(handle!.pointee.data, as: TimerCore.self) { $0.fireNow() }
 }

@@ -82,6 +82,11 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   /// Whether somebody has called finish, or may do so no more.
   package final var isFinishClaimed: Bool { state.isFinishClaimed }
 
+  /// Whether there is a timeout, or was: most operations never look at the lock for it.
+  package final var hadTimeout: Bool { state.hadTimeout }
+
+  package final func timeoutIsSet() { state.timeoutIsSet() }
+
   /// Whether the work was asked to stop.
   package final var isStopRequested: Bool { state.isStopRequested }
 

@@ -46,8 +46,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
   package final override var finishesWhenStopped: Bool { false }
 
   package final override var runsHandlersInline: Bool {
-    guard let loop, loop.isCurrent else { return true }
-    return finishesOnStartingThread
+    finishesOnStartingThread || loop?.isCurrent != true
   }
 
   package final override var wouldDeadlock: Bool {

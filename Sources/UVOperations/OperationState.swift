@@ -34,6 +34,8 @@ struct OperationState: ~Copyable, Sendable {
     static let hadDependencies = Events(rawValue: 1 << 11)
     /// A completion block was set at some time.
     static let hadCompletionBlock = Events(rawValue: 1 << 12)
+    /// A timeout was set at some time.
+    static let hadTimeout = Events(rawValue: 1 << 13)
   }
 
   /// What the thread that made a transition does next.
@@ -81,6 +83,10 @@ struct OperationState: ~Copyable, Sendable {
   var hadCompletionBlock: Bool { events.contains(.hadCompletionBlock) }
 
   func completionBlockIsSet() { _ = add(.hadCompletionBlock) }
+
+  var hadTimeout: Bool { events.contains(.hadTimeout) }
+
+  func timeoutIsSet() { _ = add(.hadTimeout) }
 
   func readinessIsRead() {
     if !events.contains(.readinessRead) { _ = add(.readinessRead) }

@@ -80,7 +80,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   ///
   /// The first result stands and later ones are ignored. A result that comes before the operation was started is kept,
   /// and the operation then finishes when it is started, without `main()`.
-  public final func finish(_ result: Result<Output, any Error>) {
+  public final func finish(_ result: consuming Result<Output, any Error>) {
     guard claimFinish() else { return }
     finishClaimed(with: result)
   }
@@ -103,7 +103,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   /// The default has nothing to do, and finishes an operation whose output is `Void`.
   open override func main() { finish() }
 
-  private func finishClaimed(with result: Result<Output, any Error>) {
+  private func finishClaimed(with result: consuming Result<Output, any Error>) {
     storedResult = result
     requestFinish()
   }
@@ -120,7 +120,10 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   /// before `main()` has returned.
   public final var timeout: Duration? {
     get { settings.withLock { $0.timeout } }
-    set { settings.withLock { $0.timeout = newValue } }
+    set {
+      timeoutIsSet()
+      settings.withLock { $0.timeout = newValue }
+    }
   }
 
   /// Calls `body` once after `duration`, and returns what takes that back. Any thread.
@@ -133,7 +136,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   }
 
   package final override func willCallMain() {
-    guard let timeout else { return }
+    guard hadTimeout, let timeout else { return }
     let cancelTimer = scheduleTimeout(after: timeout) { [weak self] in self?.timeOut() }
     // The operation completes after `main()`, so this comes before willFinish().
     settings.withLock { $0.cancelTimer = cancelTimer }
@@ -145,6 +148,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   }
 
   package final override func willFinish() {
+    guard hadTimeout else { return }
     settings.withLock { $0.cancelTimer.take() }?()
   }
 

@@ -17,12 +17,13 @@ public class StreamOperation<Output: Sendable>: LoopOperation<Output>, @unchecke
 
   public final override func main() {
     do {
-      guard let stream = try input?() else { return }
-      input = nil
+      guard let input = input.take() else { return }
+      let stream = try input()
       try evaluateInputs()
-      self.stream = stream
-      core = stream.core
+      let core = stream.core
       ticket = core.nextTicket()
+      self.core = core
+      self.stream = stream
       begin(on: stream.loop)
     } catch {
       finish(throwing: error)

@@ -45,8 +45,7 @@ public final class WriteOperation: StreamOperation<Void>, @unchecked Sendable {
   }
 
   package override func evaluateInputs() throws {
-    bytes = try input?() ?? []
-    input = nil
+    if let input = input.take() { bytes = try input() }
   }
 
   package override func startRequest() { core.write(bytes, ticket: ticket, for: self) }
@@ -61,5 +60,5 @@ public final class WriteOperation: StreamOperation<Void>, @unchecked Sendable {
 }
 
 extension WriteOperation: WriteConsumer {
-  package func writeDidFinish(_ result: Result<Void, any Error>) { finish(result) }
+  package func writeDidFinish(_ result: consuming Result<Void, any Error>) { finish(result) }
 }
