@@ -40,7 +40,7 @@ let package = Package(
       name: "UVTests", dependencies: ["UV", "Locking", "TestSupport"], swiftSettings: settings
     ),
     .executableTarget(
-      name: "MainLoopProbe", dependencies: ["UV", "Locking", "TestSupport"],
+      name: "MainLoopProbe", dependencies: ["UV", "UVOperations", "Locking", "TestSupport"],
       path: "Tests/MainLoopProbe",
       swiftSettings: settings
     ),

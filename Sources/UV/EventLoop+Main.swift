@@ -1,5 +1,5 @@
 internal import CUV
-internal import Dispatch  // Brings libdispatch into the link.
+package import Dispatch
 
 extension EventLoop {
   /// Runs the main loop on the main thread until ``stop()``, together with `DispatchQueue.main`, `OperationQueue.main` and
@@ -60,10 +60,17 @@ private final class MainRun: @unchecked Sendable {
   }
 }
 
+/// The queue for operations that start on the main loop's thread, whichever runs that thread.
+///
+/// Not the main queue itself, which on Linux is told of each block by a system call. This one is put into the main queue
+/// once, when it gets its first block.
+package let mainLoopQueue = DispatchQueue(label: "swift-uv.main-loop", target: .main)
+
 /// Runs libdispatch's main queue when it has work, as Foundation's run loop does.
 private final class MainQueueHandle: HandleCore, @unchecked Sendable {
   // Unchecked: as HandleCore.
   private let descriptor = _dispatch_get_main_queue_handle_4CF()
+  private var endIsMarked = false
 
   private var poll: UnsafeMutablePointer<uv_poll_t> {
     memory.assumingMemoryBound(to: uv_poll_t.self)
@@ -78,10 +85,22 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
     uv_poll_start(poll, CInt(UV_READABLE.rawValue), mainQueueHasWork)
   }
 
+  /// Runs what is queued now. What that queues has its turn when I/O has had its own: the main queue sees to it, but
+  /// ``mainLoopQueue`` would go on until it is empty, so a block at its end suspends it.
   func runMainQueue() {
+    if !endIsMarked {
+      endIsMarked = true
+      mainLoopQueue.async { [self] in
+        mainLoopQueue.suspend()
+        endIsMarked = false
+      }
+    }
+    // After the mark, which makes it readable too.
     var count: eventfd_t = 0
     eventfd_read(descriptor, &count)
     _dispatch_main_queue_callback_4CF(nil)
+    // Otherwise the mark has not been reached: somebody else has suspended the queue.
+    if !endIsMarked { mainLoopQueue.resume() }
   }
 }
 

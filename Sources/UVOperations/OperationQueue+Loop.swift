@@ -12,6 +12,6 @@ extension OperationQueue {
       "Only EventLoop.main runs a dispatch queue that operations can be started on; use an ordinary OperationQueue."
     )
     self.init()
-    underlyingQueue = .main
+    underlyingQueue = mainLoopQueue
   }
 }

@@ -20,6 +20,8 @@ do {
     try scenario.run()
   } else if let scenario = Resources(rawValue: name) {
     try scenario.run()
+  } else if let scenario = Operations(rawValue: name) {
+    try scenario.run()
   } else {
     check(false, "there is a scenario \(name)")
   }

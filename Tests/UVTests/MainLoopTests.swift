@@ -15,6 +15,10 @@ import Testing
     "loopsLeaveNeitherThreadsNorDescriptors",
     "aChildInheritsNoDescriptors",
     "aLoopWithoutDescriptorsIsAnError",
+    "operationsRunOnTheMainThreadInOrder",
+    "operationsThatKeepAddingOthersLeaveTimersAndBlocksTheirTurns",
+    "operationsGoOnInTheNextRun",
+    "aQueueThatIsSuspendedBelowWaitsForItsResumption",
   ])
   func scenarioHolds(_ name: String) async throws {
     let result = try await runProbe("MainLoopProbe", name)
