@@ -156,10 +156,4 @@ extension TCPStream {
     while echo.count < bytes.count, let part = try await read() { echo += part }
     return echo
   }
-
-  func readAll() async throws -> [UInt8] {
-    var bytes: [UInt8] = []
-    for try await part in self { bytes += part }
-    return bytes
-  }
 }
