@@ -13,6 +13,8 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
 
   private static let backOff = Duration.milliseconds(100)
   private static let reportInterval = Duration.seconds(10)
+  /// A flood of clients must not keep the streams waiting.
+  private static let acceptsPerTurn = 64
 
   private let descriptor: CInt
   private let options: TCPListener.Options
@@ -111,12 +113,16 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
   }
 
   fileprivate func acceptWaiting() {
-    while isOpen, !waiting.isEmpty, !isFull, backOffTimer == nil {
+    for _ in 0..<ListenerCore.acceptsPerTurn {
+      guard isOpen, !waiting.isEmpty, !isFull, backOffTimer == nil else {
+        // Nobody takes the next one: the clients wait in the system's queue.
+        return stopPolling()
+      }
       let accepted = acceptOne()
-      if accepted == 0 { return startPolling() }
+      if accepted == 0 { break }
     }
-    // Nobody takes the next one: the clients wait in the system's queue.
-    stopPolling()
+    // The poll tells of those that are left in the next turn, and of later ones.
+    startPolling()
   }
 
   /// - Returns: 0 if there was nothing to accept.

@@ -146,6 +146,31 @@ import UV
     }
   }
 
+  @Test func aFloodOfClientsLeavesOthersTheirTurns() async throws {
+    try await withLoop { loop in
+      let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
+      let clients = (0..<200).map { _ in
+        RawSocket.connected(toPort: listener.localAddress.port)
+      }
+      let turns = Log<Int>()
+      @Sendable func acceptNext() {
+        listener.core.accept(ticket: listener.nextTicket()) { result in
+          guard case .success(let stream) = result else { return }
+          stream.abort()
+          turns.note(loop.statistics.iterations)
+          acceptNext()
+        }
+      }
+      try await loop.run { acceptNext() }
+      await turns.wait(for: clients.count)
+      let perTurn = Dictionary(grouping: turns.entries) { $0 }.values.map(\.count)
+      #expect(perTurn.max()! <= 64)
+      for client in clients { RawSocket.reset(client) }
+      await listener.close()
+      await expectNothingLeft(on: loop)
+    }
+  }
+
   @Test func clientThatIsGoneAlreadyDoesNotEndAccepting() async throws {
     try await withLoop { loop in
       try await TCPListener.withListener(on: .loopback(port: 0), loop: loop) { listener in
