@@ -1,5 +1,6 @@
 internal import CUV
 package import Dispatch
+internal import Synchronization
 
 extension EventLoop {
   /// Runs the main loop on the main thread until ``stop()``, together with `DispatchQueue.main`, `OperationQueue.main` and
@@ -64,13 +65,26 @@ private final class MainRun: @unchecked Sendable {
 ///
 /// Not the main queue itself, which on Linux is told of each block by a system call. This one is put into the main queue
 /// once, when it gets its first block.
-package let mainLoopQueue = DispatchQueue(label: "swift-uv.main-loop", target: .main)
+package enum MainLoopQueue {
+  fileprivate static let queue = DispatchQueue(label: "swift-uv.main-loop", target: .main)
+  private static let use = Atomic<Bool>(false)
+
+  /// Any thread.
+  package static var shared: DispatchQueue {
+    use.store(true, ordering: .relaxed)
+    return queue
+  }
+
+  /// Whether anybody has asked for it.
+  fileprivate static var isUsed: Bool { use.load(ordering: .relaxed) }
+}
 
 /// Runs libdispatch's main queue when it has work, as Foundation's run loop does.
 private final class MainQueueHandle: HandleCore, @unchecked Sendable {
   // Unchecked: as HandleCore.
   private let descriptor = _dispatch_get_main_queue_handle_4CF()
-  private var endIsMarked = false
+  private enum EndMark { case none, queued, reached }
+  private var endMark = EndMark.none
 
   private var poll: UnsafeMutablePointer<uv_poll_t> {
     memory.assumingMemoryBound(to: uv_poll_t.self)
@@ -86,21 +100,24 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
   }
 
   /// Runs what is queued now. What that queues has its turn when I/O has had its own: the main queue sees to it, but
-  /// ``mainLoopQueue`` would go on until it is empty, so a block at its end suspends it.
+  /// ``MainLoopQueue`` would go on until it is empty, so a block at its end suspends it.
   func runMainQueue() {
-    if !endIsMarked {
-      endIsMarked = true
-      mainLoopQueue.async { [self] in
-        mainLoopQueue.suspend()
-        endIsMarked = false
+    if endMark == .none, MainLoopQueue.isUsed {
+      endMark = .queued
+      MainLoopQueue.queue.async { [self] in
+        MainLoopQueue.queue.suspend()
+        endMark = .reached
       }
     }
     // After the mark, which makes it readable too.
     var count: eventfd_t = 0
     eventfd_read(descriptor, &count)
     _dispatch_main_queue_callback_4CF(nil)
-    // Otherwise the mark has not been reached: somebody else has suspended the queue.
-    if !endIsMarked { mainLoopQueue.resume() }
+    // If it is not, somebody else has suspended the queue.
+    if endMark == .reached {
+      endMark = .none
+      MainLoopQueue.queue.resume()
+    }
   }
 }
 

@@ -26,7 +26,8 @@ private func runInOrder() {
   for number in 0..<1_000 {
     queues[number % 2].addOperation {
       check(Thread.isMainThread && EventLoop.main.isCurrent, "it runs on the main thread")
-      order.append(number)
+      dispatchPrecondition(condition: .onQueue(.main))
+      MainActor.assumeIsolated { order.append(number) }
     }
   }
   queues[0].addOperation { EventLoop.main.stop() }
