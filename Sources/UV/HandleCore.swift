@@ -36,9 +36,11 @@ package class HandleCore: @unchecked Sendable {
     loop.handleOpened()
   }
 
-  /// Closes the handle; libuv's pending callbacks for it come first, then ``didClose()``. Harmless when not open.
+  /// Closes the handle; libuv's pending callbacks for it come first, then ``didClose()``. One that was not opened never will be:
+  /// calls on the loop thread come before those from elsewhere that are still queued. Harmless twice.
   package final func closeHandle() {
     loop.preconditionIsCurrent()
+    if phase == .unopened { phase = .closed }
     guard phase == .open else { return }
     phase = .closing
     uv_close(handle, handleDidClose)

@@ -45,7 +45,7 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
   }
 
   func open() {
-    guard endReason == nil else { return }
+    guard phase == .unopened else { return }
     guard loop.acceptsNew else { return end(EventLoopClosed()) }
     let status = uv_poll_init(loop.uv, poll, descriptor)
     guard status == 0 else { return end(IOError(status, "listen", subject)) }
@@ -82,7 +82,7 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
     guard endReason == nil else { return }
     endReason = reason
     backOffTimer?.discard()
-    if isOpen {
+    if isOpen || phase == .unopened {
       isPolling = false
       closeHandle()
       Glibc.close(descriptor)

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A timer on an event loop, made by ``EventLoop/schedule(after:_:)`` or ``EventLoop/schedule(every:after:_:)``.
 ///
 /// Any thread may cancel or reschedule it. The loop keeps a timer that is waiting, so it need not be held; once it has fired
@@ -12,6 +14,7 @@ public final class LoopTimer: Sendable {
   private let core: TimerCore
   private let interval: Duration?
   private let body: @Sendable (LoopTimer) -> Void
+  private let calls = Atomic<UInt64>(0)
 
   init(loop: LoopCore, interval: Duration?, _ body: @escaping @Sendable (LoopTimer) -> Void) {
     core = TimerCore(loop: loop)
@@ -28,7 +31,10 @@ public final class LoopTimer: Sendable {
   /// Any thread. After a call on the loop thread it does not fire any more. A call from elsewhere races with a tick that is
   /// under way, and returns at once.
   public func cancel() {
-    core.loop.perform { [core] in core.disarm() }
+    let call = nextCall()
+    core.loop.perform { [core] in
+      if core.isLatest(call) { core.disarm() }
+    }
   }
 
   /// Makes the timer fire `delay` from now instead of when it would have; a repeating one goes on from there.
@@ -36,17 +42,25 @@ public final class LoopTimer: Sendable {
   /// Any thread; also after it fired or was cancelled. Has no effect once the loop is shutting down.
   public func reschedule(after delay: Duration) {
     let deadline = Deadline(after: delay)
-    core.loop.perform { self.start(deadline) }
+    let call = nextCall()
+    core.loop.perform { self.start(deadline, call) }
   }
 
-  /// Arms the timer. Its closure holds `self`, which is what keeps a waiting timer alive. Loop thread only.
-  func start(_ deadline: Deadline) {
+  fileprivate func nextCall() -> UInt64 { calls.add(1, ordering: .relaxed).newValue }
+
+  /// Loop thread only.
+  fileprivate func start(_ deadline: Deadline, _ call: UInt64) {
+    if core.isLatest(call) { arm(deadline) }
+  }
+
+  /// Its closure holds `self`, which is what keeps a waiting timer alive. Loop thread only.
+  private func arm(_ deadline: Deadline) {
     core.arm(deadline) { self.tick(deadline) }
   }
 
   private func tick(_ deadline: Deadline) {
     // Armed before the body runs, so that the body can cancel or reschedule.
-    if let interval { start(deadline.next(every: interval)) }
+    if let interval { arm(deadline.next(every: interval)) }
     body(self)
   }
 }
@@ -96,7 +110,8 @@ extension EventLoop {
     _ timer: LoopTimer, after delay: Duration
   ) throws(EventLoopClosed) -> LoopTimer {
     let deadline = Deadline(after: delay)
-    guard core.performNew({ timer.start(deadline) }) else { throw EventLoopClosed() }
+    let call = timer.nextCall()
+    guard core.performNew({ timer.start(deadline, call) }) else { throw EventLoopClosed() }
     return timer
   }
 }

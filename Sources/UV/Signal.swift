@@ -90,7 +90,7 @@ public final class SignalObserver: Sendable {
 
   /// Ends the watching. Harmless twice.
   public func cancel() {
-    core.loop.perform { [core] in core.discard() }
+    core.loop.perform { [core] in core.closeHandle() }
   }
 }
 
@@ -107,7 +107,6 @@ private final class SignalCore: HandleCore, @unchecked Sendable {
   private let signal: Signal
   private let body: @Sendable (Signal) -> Void
   private let whenClosed: (@Sendable () -> Void)?
-  private var isDiscarded = false
 
   init(
     loop: LoopCore, _ signal: Signal, _ whenClosed: (@Sendable () -> Void)?,
@@ -124,7 +123,7 @@ private final class SignalCore: HandleCore, @unchecked Sendable {
   }
 
   func start() {
-    guard !isDiscarded, loop.acceptsNew, uv_signal_init(loop.uv, observer) == 0 else {
+    guard phase == .unopened, loop.acceptsNew, uv_signal_init(loop.uv, observer) == 0 else {
       whenClosed?()
       return
     }
@@ -134,11 +133,6 @@ private final class SignalCore: HandleCore, @unchecked Sendable {
       Report.send("\(IOError(status, "observe", signal.description))")
       closeHandle()
     }
-  }
-
-  func discard() {
-    isDiscarded = true
-    closeHandle()
   }
 
   func deliver() {

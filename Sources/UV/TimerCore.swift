@@ -49,6 +49,17 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
     closeHandle()
   }
 
+  /// The number of the last call that was followed.
+  private var lastCall: UInt64 = 0
+
+  /// Whether to follow the call with that number. Calls are numbered when they are made: on the loop thread one can come before an
+  /// earlier one from elsewhere, which is out of date then.
+  package func isLatest(_ call: UInt64) -> Bool {
+    guard call > lastCall else { return false }
+    lastCall = call
+    return true
+  }
+
   /// Told when the handle has closed, as it does when the loop shuts down.
   package var whenClosed: (() -> Void)?
 

@@ -23,7 +23,12 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
     loopToWaitFor.store(
       UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque()), ordering: .releasing)
     if loop.isCurrent { return startRequest() }
-    if !loop.core.perform({ self.startRequest() }) { finish(throwing: EventLoopClosed()) }
+    let isAccepted = loop.core.perform {
+      self.startRequest()
+      // A stop on the loop thread has not waited for its turn, and found no request.
+      if self.isStopRequested { self.stopRequest(self.stopError) }
+    }
+    if !isAccepted { finish(throwing: EventLoopClosed()) }
   }
 
   /// Starts the request, whose completion finishes the operation.
@@ -35,7 +40,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
 
   /// Ends the request with `error`. Its completion, which may have come already, finishes the operation.
   ///
-  /// Loop thread only.
+  /// Loop thread only. May be called before ``startRequest()``, and again.
   package func stopRequest(_ error: any Error) {}
 
   public final override func didCancel() {

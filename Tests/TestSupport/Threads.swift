@@ -17,6 +17,17 @@ public func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) a
   }
 }
 
+/// Runs `body` on a thread of its own and blocks this one until it has ended. On a loop's thread, what `body` gives to the loop has to
+/// wait, and what follows comes first.
+public func waitForAnotherThread(to body: @escaping @Sendable () -> Void) {
+  let ended = DispatchSemaphore(value: 0)
+  Thread.detachNewThread {
+    body()
+    ended.signal()
+  }
+  ended.wait()
+}
+
 /// The monotonic clock, asked of the system and not of the package under test.
 public func monotonicNanoseconds() -> UInt64 {
   var time = timespec()

@@ -51,6 +51,32 @@ extension ResultOperation: EndingOperation {}
 @Suite(.timeLimit(.minutes(1)))
 struct LoopOperationTests {
   @Test(arguments: Waiting.allCases)
+  func aCancelOnTheLoopReachesARequestThatIsStillOnItsWay(kind: Waiting) async throws {
+    try await kind.withOperation { operation, loop in
+      try await loop.run {
+        waitForAnotherThread { operation.start() }
+        operation.cancel()
+      }
+      #expect(await operation.thrown is CancellationError)
+    }
+  }
+
+  @Test func aTimeoutThatIsStillOnItsWayLeavesNoTimer() async throws {
+    try await withListener { listener in
+      let loop = listener.loop
+      let accept = AcceptOperation(from: listener)
+      accept.timeout = .seconds(3_600)
+      try await loop.run {
+        waitForAnotherThread { accept.start() }
+        accept.cancel()
+      }
+      #expect(await accept.thrown is CancellationError)
+      try await loop.run {}
+      #expect(loop.statistics.handles == 1)  // The listener.
+    }
+  }
+
+  @Test(arguments: Waiting.allCases)
   func cancellingARunningOperationLetsASerialQueueGoOn(kind: Waiting) async throws {
     try await kind.withOperation { operation, loop in
       let queue = OperationQueue()

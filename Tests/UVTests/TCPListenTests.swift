@@ -190,6 +190,23 @@ import UV
     }
   }
 
+  @Test func aListenerThatIsClosedBeforeItsLoopHasSeenItFreesItsPort() async throws {
+    try await withLoop { loop in
+      try await loop.run {
+        let listeners = Collected<TCPListener>()
+        waitForAnotherThread {
+          listeners.append(try! TCPListener(on: .loopback(port: 0), loop: loop))
+        }
+        let listener = listeners.values[0]
+        let isClosed = Event()
+        listener.core.close { isClosed.set() }
+        #expect(isClosed.isSet)
+        listeners.append(try TCPListener(on: listener.localAddress, loop: loop))
+      }
+      await expectNothingLeft(on: loop)
+    }
+  }
+
   /// One round trip of a client that connects to `host`.
   private func expectEcho(
     through listener: TCPListener, at host: String,

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -153,12 +152,7 @@ import UV
       pair.value = try await connectedPair(on: loop)
       let far = pair.value!.far
       try await loop.run {
-        let aborted = DispatchSemaphore(value: 0)
-        Thread.detachNewThread {
-          pair.value!.near.abort()
-          aborted.signal()
-        }
-        aborted.wait()
+        waitForAnotherThread { pair.value!.near.abort() }
         // The last holder is the loop's thread, which has not yet heard of the abort.
         pair.value = nil
       }

@@ -110,6 +110,25 @@ import UV
     }
   }
 
+  @Test func callsOnTheLoopAreNotUndoneByEarlierOnesThatAreStillQueued() async throws {
+    try await withLoop { loop in
+      let tooLate = Event()
+      let inTime = Event()
+      try await loop.run {
+        let timers = Collected<LoopTimer>()
+        waitForAnotherThread {
+          timers.append(try! loop.schedule(after: .zero) { tooLate.set() })
+          timers.append(try! loop.schedule(after: .seconds(3_600)) { inTime.set() })
+        }
+        timers.values[0].cancel()
+        timers.values[1].reschedule(after: .milliseconds(1))
+      }
+      await inTime.wait()
+      #expect(!tooLate.isSet)
+      await eventually("no handle is left") { loop.statistics.handles == 0 }
+    }
+  }
+
   @Test func aTimerMayCancelASiblingThatIsDueInTheSameTurn() async throws {
     try await withLoop { loop in
       let fired = Collected<String>()
