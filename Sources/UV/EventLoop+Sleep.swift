@@ -19,14 +19,14 @@ extension EventLoop {
 private final class Sleeper: @unchecked Sendable {
   private let timer: TimerCore
   private let deadline: Deadline
-  private var continuation: UnsafeContinuation<Void, any Error>?
+  private var continuation: LoopContinuation<Void>?
 
   init(loop: LoopCore, until deadline: Deadline) {
     timer = TimerCore(loop: loop)
     self.deadline = deadline
   }
 
-  func begin(_ continuation: UnsafeContinuation<Void, any Error>) {
+  func begin(_ continuation: LoopContinuation<Void>) {
     self.continuation = continuation
     // The timer holds the sleeper until it is discarded.
     timer.whenClosed = { self.end(.failure(EventLoopClosed())) }

@@ -78,10 +78,9 @@ public final class EventLoop: Sendable {
     _ body: @escaping @Sendable () throws -> Value
   ) async throws -> Value {
     if core.isCurrent { return try body() }
-    return try await withUnsafeThrowingContinuation { continuation in
-      let accepted = core.submit(
-        .work { continuation.resume(with: Result(catching: body)) }, .new)
-      if !accepted { continuation.resume(throwing: EventLoopClosed()) }
+    return try await core.wait(.new) {
+      $0.resume(with: Result(catching: body))
+    } cancel: {
     }
   }
 

@@ -11,6 +11,7 @@ package final class LoopCore: @unchecked Sendable {
   let uv: UnsafeMutablePointer<uv_loop_t>
   let inbox = Lock(Inbox())
   let counters = LoopCounters()
+  let resumptions = Atomic<UInt8>(0)  // For LoopContinuation.
   let finished = DispatchGroup()  // Left when the loop has closed.
 
   /// Where libuv reads to when no reader has brought memory. The bytes are moved on before the callback returns.

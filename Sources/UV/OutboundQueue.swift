@@ -84,7 +84,7 @@ struct OutboundQueue {
 
 /// How a write's end is told.
 enum WriteCompletion {
-  case continuation(UnsafeContinuation<Void, any Error>)
+  case continuation(LoopContinuation<Void>)
   case operation(any WriteConsumer)
 }
 

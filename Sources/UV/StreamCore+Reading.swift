@@ -24,8 +24,8 @@ package protocol ReadConsumer: AnyObject, Sendable {
 struct Reader {
   enum Target {
     case operation(limit: Int, any ReadConsumer)
-    case array(limit: Int, UnsafeContinuation<[UInt8]?, any Error>)
-    case memory(UnsafeMutableRawBufferPointer, UnsafeContinuation<Int?, any Error>)
+    case array(limit: Int, LoopContinuation<[UInt8]?>)
+    case memory(UnsafeMutableRawBufferPointer, LoopContinuation<Int?>)
   }
 
   let ticket: UInt64

@@ -21,7 +21,7 @@ extension TCPStream {
 
   private func write(_ bytes: [UInt8], from sent: Int) async throws {
     let ticket = core.nextTicket()
-    try await core.loop.wait { [core] (continuation: UnsafeContinuation<Void, any Error>) in
+    try await core.loop.wait { [core] (continuation: LoopContinuation<Void>) in
       // Started here, after a first part was perhaps sent by the caller: nothing can come in between on the loop thread.
       switch sent > 0 ? .success(sent) : bytes.withUnsafeBytes(core.writeNow) {
       case .failure(let error):
@@ -42,7 +42,7 @@ extension TCPStream {
   ///
   /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)``, ``EventLoopClosed``.
   public func shutdownSending() async throws {
-    try await core.loop.wait { [core] (continuation: UnsafeContinuation<Void, any Error>) in
+    try await core.loop.wait { [core] (continuation: LoopContinuation<Void>) in
       core.shutdownSending { continuation.resume(with: $0) }
     } cancel: {
     }

@@ -8,17 +8,18 @@ extension LoopCore {
   /// waiting is done for a cancelled task too.
   ///
   /// - Parameter kind: Whether this is refused, with ``EventLoopClosed``, as soon as a shutdown begins.
-  func wait<Value>(
+  func wait<Value: Sendable>(
     _ kind: Inbox.Kind = .existing,
-    start: @escaping @Sendable (UnsafeContinuation<Value, any Error>) -> Void,
+    start: @escaping @Sendable (LoopContinuation<Value>) -> Void,
     cancel: @escaping @Sendable () -> Void
   ) async throws -> Value {
     // A cancellation can reach the loop before the start does, when there is nothing to cancel yet.
     let isCancelled = CancellationFlag()
+    defer { _ = resumptions.load(ordering: .acquiring) }
     return try await withTaskCancellationHandler {
       try await withUnsafeThrowingContinuation { continuation in
         let begin = { @Sendable in
-          start(continuation)
+          start(LoopContinuation(continuation: continuation, loop: self))
           if isCancelled.isSet { cancel() }
         }
         let accepted = kind == .new ? performNew(begin) : perform(begin)
@@ -29,6 +30,27 @@ extension LoopCore {
       perform(cancel)
     }
   }
+}
+
+/// Resumes a task that waits for its loop, once, on the loop thread.
+struct LoopContinuation<Value: Sendable>: Sendable {
+  fileprivate let continuation: UnsafeContinuation<Value, any Error>
+  // The task that waits holds it.
+  fileprivate unowned(unsafe) let loop: LoopCore
+
+  func resume(with result: Result<Value, any Error>) {
+    // The runtime orders this with a task that has not begun to wait by an atomic that the thread sanitizer does not see. It
+    // sees this one, which the task reads; that costs two plain moves.
+    loop.resumptions.store(0, ordering: .releasing)
+    continuation.resume(with: result)
+  }
+
+  func resume(returning value: Value) { resume(with: .success(value)) }
+  func resume(throwing error: any Error) { resume(with: .failure(error)) }
+}
+
+extension LoopContinuation<Void> {
+  func resume() { resume(returning: ()) }
 }
 
 private final class CancellationFlag: Sendable {

@@ -48,6 +48,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
     get async throws {
       if let result { return try result.get() }
       let waiter = ResultWaiter<Output>()
+      defer { waiter.synchronize() }
       return try await withTaskCancellationHandler {
         try await withUnsafeThrowingContinuation { continuation in
           waiter.wait(continuation)
