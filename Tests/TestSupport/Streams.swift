@@ -1,5 +1,4 @@
 import Glibc
-import Locking
 public import Testing
 public import UV
 
@@ -82,26 +81,6 @@ private struct WeakPair {
   weak let far: StreamCore?
 
   var isGone: Bool { near == nil && far == nil }
-}
-
-/// What happened, in order, noted by any thread.
-public final class Log<Entry: Sendable>: Sendable {
-  private let list = Lock<[Entry]>([])
-
-  public init() {}
-
-  public func note(_ entry: Entry) { list.withLock { $0.append(entry) } }
-
-  public var entries: [Entry] { list.withLock { $0 } }
-
-  public var count: Int { list.withLock { $0.count } }
-
-  /// Waits until there are `count` entries.
-  public func wait(
-    for count: Int, sourceLocation: SourceLocation = #_sourceLocation
-  ) async {
-    await eventually("\(count) entries", sourceLocation: sourceLocation) { self.count >= count }
-  }
 }
 
 extension EventLoop {
@@ -197,10 +176,10 @@ extension TCPStream {
     while true {
       let bytes = Pattern.bytes(count..<count + block)
       count += block
-      let isDone = Log<Void>()
+      let isDone = Collected<Void>()
       let write = Task {
         try await self.write(bytes)
-        isDone.note(())
+        isDone.append(())
       }
       await eventually("a write ends or waits") { isDone.count > 0 || bytesQueued > 0 }
       // The other side acknowledges late, and the system then takes a little more: it is full when nothing moves any more.

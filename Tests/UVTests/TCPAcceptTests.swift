@@ -8,12 +8,12 @@ import UV
   @Test func waitersAreServedInTheirOrder() async throws {
     try await withLoop { loop in
       let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
-      let order = Log<(waiter: Int, stream: TCPStream)>()
+      let order = Collected<(waiter: Int, stream: TCPStream)>()
       try await loop.run {
         for waiter in 0..<20 {
           listener.core.accept(ticket: listener.nextTicket()) { result in
             if case .success(let core) = result {
-              order.note((waiter, TCPStream(core, on: loop)))
+              order.append((waiter, TCPStream(core, on: loop)))
             }
           }
         }
@@ -24,10 +24,10 @@ import UV
         ports.append(near.localAddress?.port)
         near.abort()
       }
-      await order.wait(for: 20)
-      #expect(order.entries.map(\.waiter) == Array(0..<20))
-      #expect(order.entries.map(\.stream.peerAddress?.port) == ports)
-      for entry in order.entries { entry.stream.abort() }
+      await order.waitUntil(count: 20)
+      #expect(order.values.map(\.waiter) == Array(0..<20))
+      #expect(order.values.map(\.stream.peerAddress?.port) == ports)
+      for entry in order.values { entry.stream.abort() }
       await listener.close()
       await expectNothingLeft(on: loop)
     }
@@ -95,24 +95,24 @@ import UV
   @Test func listenerClosedByACompletionOfItsOwnDeliversTheRest() async throws {
     try await withLoop { loop in
       let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
-      let log = Log<String>()
+      let log = Collected<String>()
       try await loop.run {
         for _ in 0..<3 {
           listener.core.accept(ticket: listener.nextTicket()) { result in
             switch result {
             case .success(let stream):
               stream.abort()
-              listener.core.close { log.note("closed") }
-              log.note("accepted")
-            case .failure(let error): log.note("\(error)")
+              listener.core.close { log.append("closed") }
+              log.append("accepted")
+            case .failure(let error): log.append("\(error)")
             }
           }
         }
       }
       let client = RawSocket.connected(toPort: listener.localAddress.port)
-      await log.wait(for: 4)
+      await log.waitUntil(count: 4)
       let refused = "\(StreamClosed("accept"))"
-      #expect(log.entries == [refused, refused, "accepted", "closed"])
+      #expect(log.values == [refused, refused, "accepted", "closed"])
       RawSocket.reset(client)
       await expectNothingLeft(on: loop)
     }
@@ -123,24 +123,24 @@ import UV
       var options = TCPListener.Options()
       options.maxConnections = 2
       let listener = try TCPListener(on: .loopback(port: 0), options: options, loop: loop)
-      let accepted = Log<TCPStream>()
+      let accepted = Collected<TCPStream>()
       let server = Task {
-        for _ in 0..<6 { accepted.note(try await listener.accept()) }
+        for _ in 0..<6 { accepted.append(try await listener.accept()) }
       }
       var clients: [TCPStream] = []
       for _ in 0..<6 {
         clients.append(try await TCPStream.connect(to: listener.localAddress, loop: loop))
       }
       for open in 0..<4 {
-        await accepted.wait(for: open + 2)
+        await accepted.waitUntil(count: open + 2)
         try await loop.someTurns()
         #expect(accepted.count == open + 2)
-        accepted.entries[open].abort()
+        accepted.values[open].abort()
       }
-      await accepted.wait(for: 6)
-      #expect(accepted.entries.map(\.peerAddress) == clients.map(\.localAddress))
+      await accepted.waitUntil(count: 6)
+      #expect(accepted.values.map(\.peerAddress) == clients.map(\.localAddress))
       try await server.value
-      for stream in clients + accepted.entries { stream.abort() }
+      for stream in clients + accepted.values { stream.abort() }
       await listener.close()
       await expectNothingLeft(on: loop)
     }
@@ -152,18 +152,18 @@ import UV
       let clients = (0..<200).map { _ in
         RawSocket.connected(toPort: listener.localAddress.port)
       }
-      let turns = Log<Int>()
+      let turns = Collected<Int>()
       @Sendable func acceptNext() {
         listener.core.accept(ticket: listener.nextTicket()) { result in
           guard case .success(let stream) = result else { return }
           stream.abort()
-          turns.note(loop.statistics.iterations)
+          turns.append(loop.statistics.iterations)
           acceptNext()
         }
       }
       try await loop.run { acceptNext() }
-      await turns.wait(for: clients.count)
-      let perTurn = Dictionary(grouping: turns.entries) { $0 }.values.map(\.count)
+      await turns.waitUntil(count: clients.count)
+      let perTurn = Dictionary(grouping: turns.values) { $0 }.values.map(\.count)
       #expect(perTurn.max()! <= 64)
       for client in clients { RawSocket.reset(client) }
       await listener.close()
@@ -212,8 +212,8 @@ import UV
 
   @Test func listenerOutlivesALackOfDescriptors() async throws {
     await #expect(processExitsWith: .success) {
-      let reports = Log<String>()
-      Report.setHandler { reports.note($0) }
+      let reports = Collected<String>()
+      Report.setHandler { reports.append($0) }
       try await withLoop { loop in
         let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
         let (near, far) = try await connectedPair(on: loop)
@@ -223,28 +223,28 @@ import UV
         // The waiting of this test uses the shared loop, which needs descriptors when it is made.
         #expect(!EventLoop.shared.isCurrent)
         let taken = takeAllDescriptors()
-        let accepted = Log<TCPStream>()
+        let accepted = Collected<TCPStream>()
         let server = Task {
-          while accepted.count < clients.count { accepted.note(try await listener.accept()) }
+          while accepted.count < clients.count { accepted.append(try await listener.accept()) }
         }
-        await reports.wait(for: 1)
+        await reports.waitUntil(count: 1)
         try await near.write("still served")
         let answer = try await far.read()
         precondition(answer == Array("still served".utf8))
         // As many attempts to accept again fail meanwhile; the reports of the next ten seconds are left out.
-        let ticks = Log<Void>()
+        let ticks = Collected<Void>()
         try loop.schedule(every: .milliseconds(100)) { timer in
-          ticks.note(())
+          ticks.append(())
           if ticks.count == 5 { timer.cancel() }
         }
-        await ticks.wait(for: 5)
-        precondition(reports.count == 1 && reports.entries[0].contains("EMFILE"))
+        await ticks.waitUntil(count: 5)
+        precondition(reports.count == 1 && reports.values[0].contains("EMFILE"))
         precondition(accepted.count == 0)
 
         for descriptor in taken { Glibc.close(descriptor) }
         try await server.value
         precondition(accepted.count == clients.count)
-        for stream in accepted.entries + [near, far] { stream.abort() }
+        for stream in accepted.values + [near, far] { stream.abort() }
         for client in clients { RawSocket.reset(client) }
         await listener.close()
         await expectNothingLeft(on: loop)

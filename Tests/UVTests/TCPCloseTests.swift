@@ -37,13 +37,13 @@ import UV
     for isAborted in [false, true] {
       try await withConnectedStreams(options: .smallBuffers) { near, far in
         let (held, count) = try await near.fill()
-        let shutdown = Log<String>()
+        let shutdown = Collected<String>()
         try await near.loop.run {
           near.core.shutdownSending { result in
             if case .failure(let error) = result {
-              shutdown.note("\(error)")
+              shutdown.append("\(error)")
             } else {
-              shutdown.note("")
+              shutdown.append("")
             }
           }
         }
@@ -51,14 +51,14 @@ import UV
         if isAborted {
           near.abort()
           await #expect(throws: StreamClosed("write")) { try await held.value }
-          await shutdown.wait(for: 1)
-          #expect(shutdown.entries == ["\(StreamClosed("write"))"])
+          await shutdown.waitUntil(count: 1)
+          #expect(shutdown.values == ["\(StreamClosed("write"))"])
         } else {
           async let closed: Void = near.close()
           #expect(try await far.readPattern() == count)
           try await held.value
           await closed
-          #expect(shutdown.entries == [""])
+          #expect(shutdown.values == [""])
         }
       }
     }
@@ -82,37 +82,37 @@ import UV
 
   @Test func closeInsideEveryKindOfCompletionIsFine() async throws {
     try await withConnectedStreams { near, far in
-      let log = Log<String>()
+      let log = Collected<String>()
       try await near.loop.run {
-        near.core.read { _ in near.core.close(timeout: .seconds(1)) { log.note("near") } }
-        far.core.write([1]) { _ in far.core.close(timeout: .seconds(1)) { log.note("far") } }
+        near.core.read { _ in near.core.close(timeout: .seconds(1)) { log.append("near") } }
+        far.core.write([1]) { _ in far.core.close(timeout: .seconds(1)) { log.append("far") } }
       }
-      await log.wait(for: 2)
+      await log.waitUntil(count: 2)
     }
     try await withConnectedStreams { near, far in
-      let log = Log<String>()
+      let log = Collected<String>()
       try await near.loop.run {
         near.core.read { _ in near.core.abort() }
         far.core.shutdownSending { _ in
           far.core.abort()
-          far.core.close(timeout: .zero) { log.note("closed") }
+          far.core.close(timeout: .zero) { log.append("closed") }
         }
       }
-      await log.wait(for: 1)
+      await log.waitUntil(count: 1)
     }
   }
 
   /// The close timer must not come back to life.
   @Test func abortInsideTheCompletionOfCloseLeavesNothing() async throws {
     try await withConnectedStreams { near, far in
-      let log = Log<Void>()
+      let log = Collected<Void>()
       try await near.loop.run {
         near.core.close(timeout: .seconds(1_000)) {
           near.core.abort()
-          log.note(())
+          log.append(())
         }
       }
-      await log.wait(for: 1)
+      await log.waitUntil(count: 1)
       far.abort()
       await eventually("nothing lives on the loop") { near.loop.statistics.handles == 0 }
     }
@@ -120,19 +120,19 @@ import UV
 
   @Test func callsInsideTheFailureOfAReadAreRefused() async throws {
     try await withConnectedStreams { near, far in
-      let log = Log<String>()
+      let log = Collected<String>()
       let first = try await near.loop.run {
         let core = near.core
         core.read { _ in
-          core.read { if case .failure(let error) = $0 { log.note("\(error)") } }
-          core.write([1]) { if case .failure(let error) = $0 { log.note("\(error)") } }
-          core.close(timeout: .seconds(1)) { log.note("closed") }
+          core.read { if case .failure(let error) = $0 { log.append("\(error)") } }
+          core.write([1]) { if case .failure(let error) = $0 { log.append("\(error)") } }
+          core.close(timeout: .seconds(1)) { log.append("closed") }
         }
-        core.close(timeout: .seconds(1)) { log.note("closed") }
-        return log.entries.prefix(2)
+        core.close(timeout: .seconds(1)) { log.append("closed") }
+        return log.values.prefix(2)
       }
       #expect(first == ["\(StreamClosed("read"))", "\(StreamClosed("write"))"])
-      await log.wait(for: 4)
+      await log.waitUntil(count: 4)
       #expect(try await far.read() == nil)
     }
   }

@@ -32,17 +32,17 @@ import UV
     try await withLoop { loop in
       let (near, far) = try await connectedPair(on: loop)
       let count = 8_388_608
-      let isReading = Log<Void>()
+      let isReading = Collected<Void>()
       let transfer = Task {
         async let writing: Void = near.write(Pattern.bytes(count))
         #expect(try await far.readPattern(1) == 1)
-        isReading.note(())
+        isReading.append(())
         #expect(try await far.readPattern(count - 1, from: 1) == count - 1)
         try await writing
         await near.close()
         await far.close()
       }
-      await isReading.wait(for: 1)
+      await isReading.waitUntil(count: 1)
       await loop.shutdown(gracePeriod: .seconds(1_000))
       try await transfer.value
     }
@@ -63,7 +63,7 @@ import UV
   func shutdownUnderLoadEndsEveryTask(_ gracePeriod: Duration) async throws {
     try await withLoop { loop in
       let listener = try TCPListener(on: .loopback(port: 0), loop: loop)
-      let echoes = Log<Void>()
+      let echoes = Collected<Void>()
       await withTaskGroup { group in
         group.addTask(executorPreference: loop) {
           await withTaskGroup { connections in
@@ -81,12 +81,12 @@ import UV
             else { return }
             let bytes = Pattern.bytes(index * 1_000 + 1)
             while (try? await near.write(bytes)) != nil, (try? await near.read()) != nil {
-              echoes.note(())
+              echoes.append(())
             }
             await near.close()
           }
         }
-        await echoes.wait(for: 200)
+        await echoes.waitUntil(count: 200)
         await loop.shutdown(gracePeriod: gracePeriod)
       }
     }
@@ -94,7 +94,7 @@ import UV
 
   @Test func writerThatNeverWaitsLeavesTheLoopItsTurns() async throws {
     try await withConnectedStreams(.loopThread) { near, far in
-      let isOver = Log<Void>()
+      let isOver = Collected<Void>()
       let block = Pattern.bytes(1_024)
       let writer = Task(executorPreference: near.loop) {
         while isOver.count == 0 { try await near.write(block) }
@@ -102,11 +102,11 @@ import UV
       }
       let reader = Task.detached { while try await far.read() != nil {} }
       // Each tick is due in the turn after the one before: they come only if turns go by.
-      let ticks = Log<Void>()
-      let timer = try near.loop.schedule(every: .milliseconds(1)) { _ in ticks.note(()) }
-      await ticks.wait(for: 50)
+      let ticks = Collected<Void>()
+      let timer = try near.loop.schedule(every: .milliseconds(1)) { _ in ticks.append(()) }
+      await ticks.waitUntil(count: 50)
       timer.cancel()
-      isOver.note(())
+      isOver.append(())
       try await writer.value
       try await reader.value
     }
@@ -115,7 +115,7 @@ import UV
   @Test func busyConnectionsLeaveAnotherOneItsTurns() async throws {
     try await withConnectedStreams { near, far in
       let loop = near.loop
-      let isOver = Log<Void>()
+      let isOver = Collected<Void>()
       let (fastNear, fastFar) = try await connectedPair(on: loop)
       let block = Pattern.bytes(65_536)
       let blaster = Task(executorPreference: loop) {
@@ -127,7 +127,7 @@ import UV
         try await near.write("ping")
         #expect(try await far.read() == Array("ping".utf8))
       }
-      isOver.note(())
+      isOver.append(())
       try await blaster.value
       try await drain.value
       fastNear.abort()

@@ -38,15 +38,15 @@ import UV
   @Test(arguments: Place.allCases)
   func secondReadIsRefusedAndTheFirstUndisturbed(_ place: Place) async throws {
     try await withConnectedStreams(place) { near, far in
-      let first = Log<[UInt8]?>()
-      try await near.loop.run { near.core.read { first.note(try? $0.get()) } }
+      let first = Collected<[UInt8]?>()
+      try await near.loop.run { near.core.read { first.append(try? $0.get()) } }
       await #expect(throws: ConcurrentRead.self) { try await near.read() }
       await #expect(throws: ConcurrentRead.self) {
         try await withMemory(8) { try await near.read(into: $0) }
       }
       try await far.write("for the first")
-      await first.wait(for: 1)
-      #expect(first.entries == [Array("for the first".utf8)])
+      await first.waitUntil(count: 1)
+      #expect(first.values == [Array("for the first".utf8)])
     }
   }
 
@@ -225,11 +225,11 @@ import UV
     try await withConnectedStreams(place) { near, far in
       try await far.write(Pattern.bytes(1))
       #expect(try await near.read() == Pattern.bytes(1))
-      let isDone = Log<Void>()
+      let isDone = Collected<Void>()
       let bytes = Pattern.bytes(1..<count)
       let writer = Task {
         try await far.write(bytes)
-        isDone.note(())
+        isDone.append(())
         try await far.shutdownSending()
       }
       // It is held when nothing moves any more although the loop goes round.

@@ -25,12 +25,12 @@ import UV
     try await withConnectedStreams(options: .smallBuffers) { near, far in
       let (held, start) = try await near.fill()
       let sizes = [0, 5, 0, 200_000, 0, 0, 100_000, 1, 0]
-      let ended = Log<Int>()
+      let ended = Collected<Int>()
       try await near.loop.run {
         var offset = start
         for (index, size) in sizes.enumerated() {
           near.core.write(Pattern.bytes(offset..<offset + size)) { result in
-            if case .success = result { ended.note(index) }
+            if case .success = result { ended.append(index) }
           }
           offset += size
         }
@@ -39,8 +39,8 @@ import UV
       #expect(near.bytesQueued >= sizes.reduce(0, +))
       let count = start + sizes.reduce(0, +)
       #expect(try await far.readPattern(count) == count)
-      await ended.wait(for: sizes.count)
-      #expect(ended.entries == Array(sizes.indices))
+      await ended.waitUntil(count: sizes.count)
+      #expect(ended.values == Array(sizes.indices))
       #expect(near.bytesQueued == 0)
       try await held.value
     }
@@ -49,18 +49,19 @@ import UV
   @Test func burstOfSmallWritesArrivesInOrder() async throws {
     let count = 100_000
     try await withConnectedStreams { near, far in
-      let ended = Log<Int>()
+      let ended = Collected<Int>()
       let burst = Task {
         try await near.loop.run {
           for index in 0..<count {
-            near.core.write(Pattern.bytes(index * 64..<(index + 1) * 64)) { _ in ended.note(index) }
+            near.core.write(Pattern.bytes(index * 64..<(index + 1) * 64)) { _ in ended.append(index)
+            }
           }
         }
       }
       #expect(try await far.readPattern(count * 64) == count * 64)
       try await burst.value
-      await ended.wait(for: count)
-      #expect(ended.entries == Array(0..<count))
+      await ended.waitUntil(count: count)
+      #expect(ended.values == Array(0..<count))
     }
   }
 
@@ -94,26 +95,26 @@ import UV
   func pendingWritesEndOnceAndBeforeTheCloseDoes(_ isAborted: Bool) async throws {
     try await withConnectedStreams(options: .smallBuffers) { near, far in
       let (held, start) = try await near.fill()
-      let log = Log<String>()
+      let log = Collected<String>()
       try await near.loop.run {
         for index in 0..<100 {
           near.core.write(Pattern.bytes(start..<start + 10_000)) { result in
             switch result {
-            case .success: log.note("\(index) sent")
-            case .failure(let error): log.note("\(index) \(error)")
+            case .success: log.append("\(index) sent")
+            case .failure(let error): log.append("\(index) \(error)")
             }
           }
         }
         near.core.close(timeout: isAborted ? .seconds(1_000) : .milliseconds(20)) {
-          log.note("closed")
+          log.append("closed")
         }
         if isAborted { near.core.abort() }
       }
-      await log.wait(for: 101)
+      await log.waitUntil(count: 101)
       let reason: any Error =
         isAborted
         ? StreamClosed("write") : IOError(.timedOut, "close", "\(near.peerAddress!)")
-      #expect(log.entries == (0..<100).map { "\($0) \(reason)" } + ["closed"])
+      #expect(log.values == (0..<100).map { "\($0) \(reason)" } + ["closed"])
       await #expect(throws: (any Error).self) { try await held.value }
       await #expect(throws: IOError(.connectionReset, "read", "\(far.peerAddress!)")) {
         try await far.readPattern()
@@ -248,17 +249,17 @@ import UV
   @Test func finishedWritesAreNotKeptWhileOthersWait() async throws {
     try await withConnectedStreams(options: .smallBuffers) { near, far in
       let (held, start) = try await near.fill()
-      let ended = Log<Bool>()
+      let ended = Collected<Bool>()
       let first = WeakSink()
       try await near.loop.run {
-        let sink = Sink<Void> { _ in ended.note(true) }
+        let sink = Sink<Void> { _ in ended.append(true) }
         first.sink = sink
         near.core.write(
           Pattern.bytes(start..<start + 1_000), ticket: near.core.nextTicket(), for: sink)
         near.core.write(Pattern.bytes(start + 1_000..<start + 4_000_000)) { _ in }
       }
       #expect(try await far.readPattern(start + 100_000) == start + 100_000)
-      await ended.wait(for: 1)
+      await ended.waitUntil(count: 1)
       #expect(near.bytesQueued > 0)
       await eventually("the first write is forgotten") { first.sink == nil }
       try await held.value
@@ -268,40 +269,40 @@ import UV
   @Test func completionMayCallAnything() async throws {
     try await withConnectedStreams(options: .smallBuffers) { near, far in
       let (held, start) = try await near.fill()
-      let log = Log<String>()
+      let log = Collected<String>()
       try await near.loop.run {
         let core = near.core
         core.write(Pattern.bytes(start..<start + 10)) { _ in
-          log.note("first")
+          log.append("first")
           core.write(Pattern.bytes(start + 20..<start + 30)) { _ in
-            log.note("third")
-            core.shutdownSending { _ in log.note("shut down") }
+            log.append("third")
+            core.shutdownSending { _ in log.append("shut down") }
           }
         }
-        core.write(Pattern.bytes(start + 10..<start + 20)) { _ in log.note("second") }
+        core.write(Pattern.bytes(start + 10..<start + 20)) { _ in log.append("second") }
       }
       #expect(try await far.readPattern() == start + 30)
-      await log.wait(for: 4)
-      #expect(log.entries == ["first", "second", "third", "shut down"])
+      await log.waitUntil(count: 4)
+      #expect(log.values == ["first", "second", "third", "shut down"])
       try await held.value
     }
   }
 
   @Test func chainOfCompletionsDoesNotGrowTheStack() async throws {
     try await withConnectedStreams { near, far in
-      let done = Log<Void>()
+      let done = Collected<Void>()
       let reader = Task { try await far.readPattern(200_000) }
       try await near.loop.run { writeNext(near.core, 0, until: 200_000, done) }
-      await done.wait(for: 1)
+      await done.waitUntil(count: 1)
       #expect(try await reader.value == 200_000)
     }
   }
 }
 
 @Sendable private func writeNext(
-  _ core: StreamCore, _ offset: Int, until end: Int, _ done: Log<Void>
+  _ core: StreamCore, _ offset: Int, until end: Int, _ done: Collected<Void>
 ) {
-  guard offset < end else { return done.note(()) }
+  guard offset < end else { return done.append(()) }
   core.write(Pattern.bytes(offset..<offset + 2)) { _ in
     writeNext(core, offset + 2, until: end, done)
   }
