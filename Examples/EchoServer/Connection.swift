@@ -46,6 +46,8 @@ final class Connection: Sendable {
 
   private func write(_ bytes: [UInt8]) {
     let write = WriteOperation(bytes, to: self.stream)
+    // A client that does not read is silent too.
+    if let limit = server.options.idleTimeout { write.timeout = limit }
     write.whenFinished { result in
       switch result {
       case .success:

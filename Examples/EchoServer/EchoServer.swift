@@ -28,11 +28,12 @@ final class EchoServer: Sendable {
   }
 
   func start() throws {
-    print("listening on \(listener.localAddress)")
-    fflush(nil)
+    // Before anybody is told that the server runs, and may ask it to stop.
     let interrupt = try EventLoop.main.observe(.interrupt) { _ in self.stop() }
     let terminate = try EventLoop.main.observe(.terminate) { _ in self.stop() }
     state.withLock { $0.keptAlive = [interrupt, terminate] }
+    print("listening on \(listener.localAddress)")
+    fflush(nil)
     if options.showsStatistics { try Statistics(of: self).start() }
     acceptNext()
   }

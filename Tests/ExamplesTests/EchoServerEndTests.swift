@@ -22,6 +22,17 @@ struct EchoServerEndTests {
   }
 
   @Test(arguments: queues)
+  func aSignalRightAfterTheFirstLineEndsTheServerInOrder(queue: String) async throws {
+    for _ in 0..<5 {
+      try await withEchoServer(["--queue", queue]) { server, _, _ in
+        server.send(SIGTERM)
+        let exit = try await server.waitUntilExit()
+        #expect(exit == .init(status: 0))
+      }
+    }
+  }
+
+  @Test(arguments: queues)
   func aSignalClosesIdleClients(queue: String) async throws {
     try await withEchoServer(["--queue", queue, "--grace", "3600"]) { server, address, loop in
       let stream = try await TCPStream.connect(to: address, loop: loop)

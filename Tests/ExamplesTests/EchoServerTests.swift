@@ -86,6 +86,17 @@ struct EchoServerTests {
   }
 
   @Test(arguments: queues)
+  func aClientThatNeitherSendsNorReadsIsSilentToo(queue: String) async throws {
+    try await withEchoServer(["--queue", queue, "--idle-timeout", "1"]) { _, address, loop in
+      let stream = try await TCPStream.connect(to: address, loop: loop)
+      // Stuck until the server gives up, and throws away what still comes or resets the connection.
+      _ = try? await stream.write(Pattern.bytes(64 << 20))
+      while let part = try? await stream.read(), !part.isEmpty {}
+      await stream.close()
+    }
+  }
+
+  @Test(arguments: queues)
   func withoutDescriptorsClientsWaitForTheirTurn(queue: String) async throws {
     try await withEchoServer(["--queue", queue], fileLimit: 64) { server, address, loop in
       var clients: [TCPStream] = []
