@@ -16,7 +16,7 @@ extension EventLoop: TaskExecutor, SerialExecutor {
 
   /// Makes `assumeIsolated` and `preconditionIsolated` of an actor on this loop work for plain code on the loop thread.
   public func checkIsolated() {
-    precondition(core.isIsolated, "This code must run on its event loop's thread.")
+    trapUnless(core.isIsolated, "This code must run on its event loop's thread.")
   }
 
   public func isIsolatingCurrentContext() -> Bool? { core.isIsolated }

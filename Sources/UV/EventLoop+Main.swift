@@ -14,10 +14,10 @@ extension EventLoop {
     *, noasync, message: "run blocks the main thread; call it from a main that is not async"
   )
   public func run() {
-    precondition(
+    trapUnless(
       self === EventLoop.main,
       "EventLoop.run() is for EventLoop.main; every other loop runs on a thread of its own.")
-    precondition(isMainThread(), "EventLoop.main.run() must be called on the main thread.")
+    trapUnless(isMainThread(), "EventLoop.main.run() must be called on the main thread.")
     MainRun.shared.enter()
     defer { MainRun.shared.leave() }
     let mask = BlockedBrokenPipe()
@@ -30,7 +30,7 @@ extension EventLoop {
   ///
   /// Any thread; ``main`` only.
   public func stop() {
-    precondition(
+    trapUnless(
       self === EventLoop.main,
       "EventLoop.stop() is for EventLoop.main; end every other loop by shutdown.")
     core.perform { [core] in core.stop() }
@@ -46,7 +46,7 @@ private final class MainRun: @unchecked Sendable {
   private var mainQueue: MainQueueHandle?
 
   func enter() {
-    precondition(
+    trapUnless(
       !isRunning, "EventLoop.main.run() was called inside itself; it is running already.")
     isRunning = true
   }
@@ -94,7 +94,7 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
 
   func start() {
     let status = uv_poll_init(loop.uv, poll, descriptor)
-    precondition(status == 0, "The main queue cannot be polled: \(IOError(status, "poll"))")
+    trapUnless(status == 0, "The main queue cannot be polled: \(IOError(status, "poll"))")
     opened()
     uv_poll_start(poll, CInt(UV_READABLE.rawValue), mainQueueHasWork)
   }

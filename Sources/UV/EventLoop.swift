@@ -101,7 +101,7 @@ public final class EventLoop: Sendable {
   /// would wait for itself: that traps.
   @available(*, noasync, message: "use shutdown, which does not block")
   public func shutdownAndWait(gracePeriod: Duration = .zero) {
-    precondition(
+    trapUnless(
       !core.isCurrent,
       "shutdownAndWait on the loop's own thread would wait for itself; use shutdown.")
     beginShutdown(gracePeriod)
@@ -109,7 +109,7 @@ public final class EventLoop: Sendable {
   }
 
   private func beginShutdown(_ gracePeriod: Duration) {
-    precondition(
+    trapUnless(
       !isPermanent,
       "EventLoop.shared and EventLoop.main live as long as the process; make a loop of your own.")
     core.shutDown(gracePeriod: gracePeriod)

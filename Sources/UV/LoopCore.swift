@@ -35,6 +35,7 @@ package final class LoopCore: @unchecked Sendable {
   private var nextTurnJobs: [Job] = []
   @exclusivity(unchecked) private(set) var turn: UInt64 = 0
   @exclusivity(unchecked) private var completionDepth = 0
+  @exclusivity(unchecked) private var inlineCompletions = 0
   private var pollReturned: UInt64 = 0
   private var grace: Deadline?
   var requests: [ObjectIdentifier: any LoopRequest] = [:]
@@ -89,7 +90,7 @@ package final class LoopCore: @unchecked Sendable {
   }
 
   package func preconditionIsCurrent() {
-    precondition(
+    trapUnless(
       isCurrent,
       "This may be called on the event loop's own thread only; use EventLoop.run or execute.")
   }
@@ -156,7 +157,7 @@ package final class LoopCore: @unchecked Sendable {
 
   func run(_ job: UnownedJob) {
     guard let executor, let taskExecutor else {
-      preconditionFailure("An event loop was given a task before it had its executor.")
+      fatalError("An event loop was given a task before it had its executor.")
     }
     unsafe job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor)
   }
@@ -211,6 +212,13 @@ package final class LoopCore: @unchecked Sendable {
 
   func endCompletion() { completionDepth -= 1 }
 
+  /// Whether a call on a stream that could complete at once may do so, or too many have in this turn: they are nested in each other
+  /// when each is made by the completion of the one before. Loop thread only.
+  func mayCompleteInline() -> Bool {
+    inlineCompletions += 1
+    return inlineCompletions <= 512
+  }
+
   fileprivate func prepareToPoll() {
     drainLocal()
     uv_update_time(uv)  // How long to poll is counted from here, not from before the callbacks.
@@ -228,6 +236,7 @@ package final class LoopCore: @unchecked Sendable {
     // libuv has read its clock right after the poll, before the callbacks.
     pollReturned = uv_now(uv) &* 1_000_000
     turn &+= 1
+    inlineCompletions = 0
     if !nextTurnJobs.isEmpty {
       local.append(contentsOf: nextTurnJobs)
       nextTurnJobs.removeAll(keepingCapacity: true)
@@ -301,7 +310,7 @@ package final class LoopCore: @unchecked Sendable {
     // A shutdown that was asked for again among the last jobs has set libuv's stop flag, which ends one run.
     while uv_run(uv, UV_RUN_DEFAULT) != 0 {}
     let status = uv_loop_close(uv)
-    precondition(
+    trapUnless(
       status == 0, "An event loop was left with open handles; this is a bug in swift-uv.")
   }
 

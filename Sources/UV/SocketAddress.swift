@@ -79,7 +79,7 @@ public struct SocketAddress: Hashable, Sendable {
     do {
       return try SocketAddress(host, port: port)
     } catch {
-      preconditionFailure("\(error)")
+      fatalError("\(error)")
     }
   }
 

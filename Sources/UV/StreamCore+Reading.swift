@@ -61,7 +61,11 @@ extension StreamCore {
 
   /// Reads up to `limit` bytes, for an operation.
   package func read(upTo limit: Int, ticket: UInt64, for consumer: any ReadConsumer) {
-    if let result = readNow(upTo: limit) { return tell(consumer, result) }
+    if let result = readNow(upTo: limit) {
+      // Bytes are counted already.
+      if case .success(_?) = result { return tell(consumer, result) }
+      return mayCompleteInline() ? tell(consumer, result) : tellNextTurn(consumer, result)
+    }
     wait(Reader(ticket: ticket, target: .operation(limit: limit, consumer)))
   }
 

@@ -35,11 +35,23 @@ extension StreamCore {
     loop.preconditionIsCurrent()
     switch bytes.withUnsafeBytes(writeNow) {
     case .success(let sent) where sent == bytes.count && isFlushed:
-      // The completions of earlier writes come first, also when one of them makes this write.
-      if isTellingWrites { return loop.nextTurn { consumer.writeDidFinish(.success(())) } }
-      tell(consumer, .success(()))
+      tellInline(consumer, .success(()))
     case .success(let sent): enqueue(bytes, sent: sent, ticket: ticket, .operation(consumer))
-    case .failure(let error): tell(consumer, .failure(error))
+    case .failure(let error): tellInline(consumer, .failure(error))
+    }
+  }
+
+  /// Tells a write that is done here and now. The completions of earlier ones come first, also when one of them makes this write.
+  private func tellInline(_ consumer: any WriteConsumer, _ result: Result<Void, any Error>) {
+    let isFirst = !isTellingWrites && writesToTell == 0
+    mayCompleteInline() && isFirst ? tell(consumer, result) : tellNextTurn(consumer, result)
+  }
+
+  private func tellNextTurn(_ consumer: any WriteConsumer, _ result: Result<Void, any Error>) {
+    writesToTell += 1
+    loop.nextTurn { [self] in
+      writesToTell -= 1
+      consumer.writeDidFinish(result)
     }
   }
 
@@ -166,7 +178,8 @@ extension StreamCore {
     for entry in entries {
       switch entry.completion {
       case .continuation(let continuation): continuation.resume(with: result)
-      case .operation(let consumer): tell(consumer, result)
+      case .operation(let consumer):
+        if writesToTell == 0 { tell(consumer, result) } else { tellNextTurn(consumer, result) }
       }
     }
     isTellingWrites = isNested

@@ -30,6 +30,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   @exclusivity(unchecked) var sending = Sending.open
   @exclusivity(unchecked) var writeInFlight: BlockWrite?
   var isTellingWrites = false
+  /// Writes that are done, whose completions wait for the loop's next turn.
+  @exclusivity(unchecked) var writesToTell = 0
   var finRequest: FinRequest?
   var closeCompletions: [@Sendable () -> Void] = []
   var closeTimer: TimerCore?
@@ -87,7 +89,7 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
       inlineCount = 0
     }
     inlineCount += 1
-    return inlineCount <= 32
+    return inlineCount <= 32 && loop.mayCompleteInline()
   }
 
   /// Whether everything that was written is with the kernel.

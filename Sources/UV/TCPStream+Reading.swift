@@ -6,7 +6,7 @@ extension TCPStream {
   /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)``, ``ConcurrentRead`` while another read
   ///   waits, `CancellationError` when the task is cancelled, which loses no bytes; ``EventLoopClosed``.
   public func read(upTo limit: Int = 65_536) async throws -> [UInt8]? {
-    precondition(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
+    trapUnless(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
     if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(upTo: limit) {
       return try result.get()
     }
@@ -24,7 +24,7 @@ extension TCPStream {
   /// As ``read(upTo:)``, without an array: while a read waits, the system writes straight into `memory`, which must stay valid until
   /// this returns.
   public func read(into memory: UnsafeMutableRawBufferPointer) async throws -> Int? {
-    precondition(!memory.isEmpty, "A read must have room for a byte: the memory is empty.")
+    trapUnless(!memory.isEmpty, "A read must have room for a byte: the memory is empty.")
     if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(into: memory) {
       return try result.get()
     }

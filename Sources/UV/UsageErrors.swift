@@ -30,3 +30,11 @@ public struct EventLoopClosed: Error, Hashable, Sendable, CustomStringConvertibl
 
   public var description: String { "the event loop has been shut down" }
 }
+
+/// Traps with `message` unless `condition` holds: for what a caller has done and cannot handle.
+///
+/// `precondition` says its message in debug builds only.
+@inline(__always)
+package func trapUnless(_ condition: Bool, _ message: @autoclosure () -> String) {
+  if !condition { fatalError(message()) }
+}

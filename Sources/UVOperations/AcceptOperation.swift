@@ -25,6 +25,4 @@ public final class AcceptOperation: LoopOperation<TCPStream>, @unchecked Sendabl
   package override func stopRequest(_ error: any Error) {
     listener.core.cancelAccept(ticket, error)
   }
-
-  package override var timeoutLoop: EventLoop { listener.loop }
 }

@@ -1,6 +1,7 @@
 public import Foundation
 internal import Locking
 import Synchronization
+internal import UV
 
 /// An operation that is not finished when `main()` returns: the base for everything asynchronous, with libuv or without.
 ///
@@ -286,6 +287,8 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   ///
   /// The operation holds its dependencies until it has finished, and may be dropped at any time before.
   public final override func addDependency(_ operation: Operation) {
+    trapUnless(
+      operation !== self, "\(displayName) cannot depend on itself: it would never become ready.")
     let list = dependencyList.withLock { list in
       let existing = list ?? DependencyList()
       list = existing
@@ -319,7 +322,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   /// Traps on the thread of the event loop that has to finish the operation. Async code awaits a result instead.
   @available(*, noasync, message: "Await the operation's value, or use a dependent operation")
   public final override func waitUntilFinished() {
-    precondition(
+    trapUnless(
       !wouldDeadlock,
       "\(displayName) is finished by this thread's event loop, so waiting here never ends: use whenFinished(_:), "
         + "a dependent operation or `await` instead")

@@ -40,8 +40,6 @@ public final class ConnectOperation: LoopOperation<TCPStream>, @unchecked Sendab
 
   package override func stopRequest(_ error: any Error) { connector.cancel(error) }
 
-  package override var timeoutLoop: EventLoop { streamLoop }
-
   package override var timeoutError: any Error {
     IOError(.timedOut, "connect", connector.subject)
   }

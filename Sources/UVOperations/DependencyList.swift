@@ -38,8 +38,7 @@ final class DependencyList: Sendable {
         return
       }
       let gate = state.gates.remove(at: index)
-      gate.open()
-      owner.removeGate(gate)
+      gate.remove()
       gate.detach()
     }
   }
@@ -71,7 +70,11 @@ final class DependencyGate: Operation, @unchecked Sendable {
   let dependency: Operation
   // Weak, because the dependency may tell the gate on one thread while another drops the owner.
   private weak let owner: AsynchronousOperation?
-  private let isOpen = Atomic(false)
+  private let progress = Atomic<UInt8>(0)
+
+  private static let opening: UInt8 = 1
+  private static let opened: UInt8 = 2
+  private static let removed: UInt8 = 4
 
   init(_ dependency: Operation, _ owner: AsynchronousOperation) {
     self.dependency = dependency
@@ -79,7 +82,7 @@ final class DependencyGate: Operation, @unchecked Sendable {
   }
 
   override var isReady: Bool {
-    if isOpen.load(ordering: .acquiring) { return true }
+    if progress.load(ordering: .acquiring) & DependencyGate.opening != 0 { return true }
     let dependencyHasFinished = super.isReady
     if dependencyHasFinished { open() }
     return dependencyHasFinished
@@ -88,9 +91,25 @@ final class DependencyGate: Operation, @unchecked Sendable {
   /// Lets the owner go on: finishes the gate, on this thread, with the owner retained, because Foundation follows its
   /// unretained pointer to the owner here and nowhere else.
   func open() {
-    guard let owner, !isOpen.exchange(true, ordering: .acquiringAndReleasing) else { return }
+    guard let owner, add(DependencyGate.opening) & DependencyGate.opening == 0 else { return }
     start()
+    if add(DependencyGate.opened) & DependencyGate.removed != 0 { owner.removeGate(self) }
     owner.gateDidOpen()
+  }
+
+  /// Opens the gate and takes it out of its owner. If another thread is just opening it, that one takes it out: before the owner was told,
+  /// Foundation would go on counting it.
+  func remove() {
+    if add(DependencyGate.removed) & DependencyGate.opened != 0 {
+      owner?.removeGate(self)
+    } else {
+      open()
+    }
+  }
+
+  /// Returns what there was before.
+  private func add(_ step: UInt8) -> UInt8 {
+    progress.bitwiseOr(step, ordering: .acquiringAndReleasing).oldValue
   }
 
   /// Takes the gate out of its dependency, after which it may be dropped.

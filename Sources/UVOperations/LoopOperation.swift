@@ -22,6 +22,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
     self.loop = loop
     loopToWaitFor.store(
       UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque()), ordering: .releasing)
+    startTimeout()
     if loop.isCurrent { return startRequest() }
     let isAccepted = loop.core.perform {
       self.startRequest()
@@ -35,7 +36,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
   ///
   /// Loop thread only.
   package func startRequest() {
-    preconditionFailure("\(displayName) does not say what its request is.")
+    fatalError("\(displayName) does not say what its request is.")
   }
 
   /// Ends the request with `error`. Its completion, which may have come already, finishes the operation.
@@ -62,14 +63,13 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
     return Unmanaged<EventLoop>.fromOpaque(loop).takeUnretainedValue().isCurrent && !isFinished
   }
 
+  package final override var timesItselfFromMain: Bool { false }
+
   package final override func scheduleTimeout(
     after duration: Duration, _ body: @escaping @Sendable () -> Void
   ) -> @Sendable () -> Void {
-    timeoutLoop.callLater(after: duration, body)
+    loop!.callLater(after: duration, body)
   }
-
-  /// The loop that keeps the time for ``ResultOperation/timeout``; asked before `main()`.
-  package var timeoutLoop: EventLoop { .shared }
 }
 
 extension EventLoop {

@@ -8,7 +8,7 @@ extension OperationQueue {
   /// `run()`, one at a time, also where there are several such queues, and count as work of `DispatchQueue.main` and `@MainActor`. Whatever
   /// they do in `main()` and in their handlers then keeps the loop waiting.
   public convenience init(on loop: EventLoop) {
-    precondition(
+    trapUnless(
       loop === EventLoop.main,
       "Only EventLoop.main runs a dispatch queue that operations can be started on; use an ordinary OperationQueue."
     )

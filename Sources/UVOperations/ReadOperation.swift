@@ -14,7 +14,7 @@ public final class ReadOperation: StreamOperation<[UInt8]?>, @unchecked Sendable
   public init(
     from stream: @autoclosure @escaping @Sendable () throws -> TCPStream, upTo limit: Int = 65_536
   ) {
-    precondition(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
+    trapUnless(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
     self.limit = limit
     super.init(evaluating: stream)
   }

@@ -21,6 +21,4 @@ public final class ResolveOperation: LoopOperation<[SocketAddress]>, @unchecked 
   package override func startRequest() { request.start { self.finish($0) } }
 
   package override func stopRequest(_ error: any Error) { request.cancel(error) }
-
-  package override var timeoutLoop: EventLoop { requestLoop }
 }

@@ -95,7 +95,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   /// Finishes an operation whose output is `Void`. Traps for any other, which has to say what it produced.
   public final override func finish() {
     guard let nothing = () as? Output else {
-      preconditionFailure(
+      fatalError(
         "\(displayName) has to finish with a result: call finish(returning:) or finish(throwing:)")
     }
     finish(returning: nothing)
@@ -128,15 +128,21 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   }
 
   /// Calls `body` once after `duration`, and returns what takes that back. Any thread.
-  ///
-  /// Operations on an event loop use a timer of their loop.
   package func scheduleTimeout(
     after duration: Duration, _ body: @escaping @Sendable () -> Void
   ) -> @Sendable () -> Void {
     callLater(after: duration, body)
   }
 
+  /// Whether the time counts from the call of `main()`. An operation on an event loop, which has the timer, knows its loop a moment later.
+  package var timesItselfFromMain: Bool { true }
+
   package final override func willCallMain() {
+    if timesItselfFromMain { startTimeout() }
+  }
+
+  /// Starts the time. To be called in `main()` at the latest.
+  package final func startTimeout() {
     guard hadTimeout, let timeout else { return }
     let cancelTimer = scheduleTimeout(after: timeout) { [weak self] in self?.timeOut() }
     // The operation completes after `main()`, so this comes before willFinish().

@@ -38,6 +38,4 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
     timer.discard()
     finish(result)
   }
-
-  package override var timeoutLoop: EventLoop { timerLoop }
 }

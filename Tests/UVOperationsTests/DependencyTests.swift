@@ -57,6 +57,27 @@ struct DependencyTests {
     #expect(try await operation.value == 42 && kept.isFinished)
   }
 
+  @Test func removingAndAddingAgainWhatIsJustFinishingLosesNoStart() async throws {
+    for _ in 0..<20 {
+      let pairs = (0..<200).map { _ in (ResultOperation<Void>(), ResultOperation<Void>()) }
+      for (dependency, operation) in pairs {
+        operation.addDependency(dependency)
+        DispatchQueue.global().async { dependency.start() }
+        DispatchQueue.global().async { operation.start() }
+        DispatchQueue.global().async { operation.removeDependency(dependency) }
+        DispatchQueue.global().async { operation.addDependency(dependency) }
+      }
+      for (_, operation) in pairs { try await operation.value }
+    }
+  }
+
+  @Test func dependingOnItselfTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let operation = ResultOperation<Void>()
+      operation.addDependency(operation)
+    }
+  }
+
   @Test func removingFromACancelledOperationLeavesItReady() async {
     let dependency = Later()
     let operation = Later()

@@ -61,6 +61,24 @@ struct LoopOperationTests {
     }
   }
 
+  @Test func aTimeoutNeedsNoDescriptor() async throws {
+    await #expect(processExitsWith: .success) {
+      try await withPair { pair in
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        var none = limit
+        none.rlim_cur = 3
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+        let read = ReadOperation(from: pair.near)
+        read.timeout = .milliseconds(10)
+        read.start()
+        let error = await read.thrown
+        precondition(error is OperationTimedOut)
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+      }
+    }
+  }
+
   @Test func aTimeoutThatIsStillOnItsWayLeavesNoTimer() async throws {
     try await withListener { listener in
       let loop = listener.loop

@@ -226,6 +226,42 @@ struct StreamOperationTests {
     }
   }
 
+  @Test func aChainOfWritesOnTheLoopNeitherGrowsTheStackNorStarvesTimers() async throws {
+    try await withPair { pair in
+      let reader = Task { while try await pair.far.read() != nil {} }
+      let isDone = Event()
+      let ticks = Collected<Void>()
+      @Sendable func writeNext(_ left: Int) {
+        if left == 0 { return isDone.set() }
+        let write = WriteOperation([1], to: pair.near)
+        write.whenFinished { _ in writeNext(left - 1) }
+        write.start()
+      }
+      let timer = try pair.loop.schedule(every: .milliseconds(1)) { _ in ticks.append(()) }
+      try pair.loop.execute { writeNext(60_000) }
+      await isDone.wait()
+      timer.cancel()
+      #expect(ticks.count > 0)
+      pair.near.abort()
+      _ = await reader.result
+    }
+  }
+
+  @Test func aChainOfReadsOfAClosedStreamDoesNotGrowTheStack() async throws {
+    try await withPair { pair in
+      await pair.near.close()
+      let isDone = Event()
+      @Sendable func readNext(_ left: Int) {
+        if left == 0 { return isDone.set() }
+        let read = ReadOperation(from: pair.near)
+        read.whenFinished { _ in readNext(left - 1) }
+        read.start()
+      }
+      try pair.loop.execute { readNext(60_000) }
+      await isDone.wait()
+    }
+  }
+
   @Test func aLargeWriteArrivesWhole() async throws {
     try await withPair { pair in
       let bytes = (0..<4_000_001).map { UInt8(truncatingIfNeeded: $0 / 7) }

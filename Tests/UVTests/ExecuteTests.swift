@@ -132,8 +132,6 @@ import UV
 func expectMessage(
   _ message: String, in result: ExitTest.Result?, sourceLocation: SourceLocation = #_sourceLocation
 ) {
-  #if DEBUG
-    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
-    #expect(text.contains(message), sourceLocation: sourceLocation)
-  #endif
+  let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+  #expect(text.contains(message), sourceLocation: sourceLocation)
 }
