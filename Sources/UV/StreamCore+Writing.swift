@@ -174,12 +174,13 @@ extension StreamCore {
   private func finish(_ entries: [OutboundQueue.Entry], _ result: Result<Void, any Error>) {
     if entries.isEmpty { return }
     let isNested = isTellingWrites
+    let othersAreFirst = writesToTell > 0
     isTellingWrites = true
     for entry in entries {
       switch entry.completion {
       case .continuation(let continuation): continuation.resume(with: result)
       case .operation(let consumer):
-        if writesToTell == 0 { tell(consumer, result) } else { tellNextTurn(consumer, result) }
+        if othersAreFirst { tellNextTurn(consumer, result) } else { tell(consumer, result) }
       }
     }
     isTellingWrites = isNested
