@@ -72,10 +72,14 @@ struct DependencyTests {
   }
 
   @Test func dependingOnItselfTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let result = await #expect(
+      processExitsWith: .failure, observing: [\.standardErrorContent]
+    ) {
       let operation = ResultOperation<Void>()
       operation.addDependency(operation)
     }
+    let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(message.contains("cannot depend on itself"))
   }
 
   @Test func removingFromACancelledOperationLeavesItReady() async {
