@@ -82,8 +82,9 @@ package enum MainLoopQueue {
 /// Runs libdispatch's main queue when it has work, as Foundation's run loop does.
 private final class MainQueueHandle: HandleCore, @unchecked Sendable {
   // Unchecked: as HandleCore.
-  private let descriptor = _dispatch_get_main_queue_handle_4CF()
   private enum EndMark { case none, queued, reached }
+
+  private let descriptor = _dispatch_get_main_queue_handle_4CF()
   private var endMark = EndMark.none
 
   private var poll: UnsafeMutablePointer<uv_poll_t> {
@@ -113,7 +114,7 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
     var count: eventfd_t = 0
     eventfd_read(descriptor, &count)
     _dispatch_main_queue_callback_4CF(nil)
-    // If it is not, somebody else has suspended the queue.
+    // A mark that was not reached is still queued: somebody else has suspended the queue.
     if endMark == .reached {
       endMark = .none
       MainLoopQueue.queue.resume()

@@ -6,6 +6,7 @@ internal import CUV
 // Unchecked: as HandleCore.
 package final class TimerCore: HandleCore, @unchecked Sendable {
   private var fire: (() -> Void)?
+  private var lastCall: UInt64 = 0  // The number of the last call that was followed.
   private let survivesShutdown: Bool
 
   private var timer: UnsafeMutablePointer<uv_timer_t> {
@@ -48,9 +49,6 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
     replaceFire(by: nil)
     closeHandle()
   }
-
-  /// The number of the last call that was followed.
-  private var lastCall: UInt64 = 0
 
   /// Whether to follow the call with that number. Calls are numbered when they are made: on the loop thread one can come before an
   /// earlier one from elsewhere, which is out of date then.
