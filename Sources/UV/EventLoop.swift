@@ -49,6 +49,7 @@ public final class EventLoop: Sendable {
     do {
       return try EventLoop(core: LoopCore(belongsToMainThread: onMainThread), isPermanent: true)
     } catch {
+      // A property cannot throw. Those who want the error make a loop of their own.
       fatalError("swift-uv cannot start an event loop: \(error)")
     }
   }

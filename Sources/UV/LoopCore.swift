@@ -157,6 +157,7 @@ package final class LoopCore: @unchecked Sendable {
 
   func run(_ job: UnownedJob) {
     guard let executor, let taskExecutor else {
+      // Set before the loop is handed out, so this would be our mistake, and the task can neither run nor be refused.
       fatalError("An event loop was given a task before it had its executor.")
     }
     unsafe job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor)

@@ -79,6 +79,7 @@ public struct SocketAddress: Hashable, Sendable {
     do {
       return try SocketAddress(host, port: port)
     } catch {
+      // The hosts are ours, so it is the port, which the documentation says traps.
       fatalError("\(error)")
     }
   }

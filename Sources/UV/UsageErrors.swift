@@ -35,6 +35,9 @@ public struct EventLoopClosed: Error, Hashable, Sendable, CustomStringConvertibl
 ///
 /// `precondition` says its message in debug builds only.
 @inline(__always)
-package func trapUnless(_ condition: Bool, _ message: @autoclosure () -> String) {
-  if !condition { fatalError(message()) }
+package func trapUnless(
+  _ condition: Bool, _ message: @autoclosure () -> String,
+  file: StaticString = #fileID, line: UInt = #line
+) {
+  if !condition { fatalError(message(), file: file, line: line) }
 }

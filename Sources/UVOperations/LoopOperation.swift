@@ -36,6 +36,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
   ///
   /// Loop thread only.
   package func startRequest() {
+    // Every subclass of this package overrides it, and nobody else can make one.
     fatalError("\(displayName) does not say what its request is.")
   }
 

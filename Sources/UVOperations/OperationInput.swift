@@ -27,6 +27,7 @@ public final class OperationInput<Value>: Sendable {
   /// - Throws: what the expression throws, such as the error of a failed operation.
   public func take() throws -> Value {
     guard let expression = expression.withLock({ $0.take() }) else {
+      // There is no value to go on with, and no error that the caller could have expected.
       fatalError("an operation's input can be taken only once, in main()")
     }
     return try expression()

@@ -95,6 +95,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   /// Finishes an operation whose output is `Void`. Traps for any other, which has to say what it produced.
   public final override func finish() {
     guard let nothing = () as? Output else {
+      // Nothing it could finish with exists, and going on would leave it unfinished for ever.
       fatalError(
         "\(displayName) has to finish with a result: call finish(returning:) or finish(throwing:)")
     }
