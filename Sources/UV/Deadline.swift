@@ -19,6 +19,14 @@ package struct Deadline: Comparable, Sendable {
     Deadline(nanoseconds: min(self.nanoseconds.saturatingAdd(nanoseconds), Deadline.farthest))
   }
 
+  /// The first point after now that is a whole number of intervals from here. Points that have passed are left out.
+  package func next(every interval: Duration) -> Deadline {
+    let step = interval.clampedNanoseconds
+    let now = Deadline.now
+    let late = now < self ? 0 : now.nanoseconds - nanoseconds
+    return advanced(by: step.multipliedReportingOverflow(by: late / step + 1).partialValue)
+  }
+
   package static func < (left: Deadline, right: Deadline) -> Bool {
     left.nanoseconds < right.nanoseconds
   }

@@ -9,7 +9,7 @@ internal import Synchronization
 /// [libuv's milliseconds](https://docs.libuv.org/en/v1.x/timer.html). Zero and less is the loop's next turn; delays of
 /// centuries are cut to about 290 years.
 public final class LoopTimer: Sendable {
-  static let shortestInterval = Duration.milliseconds(1)  // libuv counts milliseconds.
+  package static let shortestInterval = Duration.milliseconds(1)  // libuv counts milliseconds.
 
   private let core: TimerCore
   private let interval: Duration?
@@ -62,16 +62,6 @@ public final class LoopTimer: Sendable {
     // Armed before the body runs, so that the body can cancel or reschedule.
     if let interval { arm(deadline.next(every: interval)) }
     body(self)
-  }
-}
-
-extension Deadline {
-  /// The first point after now that is a whole number of intervals from here. Points that have passed are left out.
-  fileprivate func next(every interval: Duration) -> Deadline {
-    let step = interval.clampedNanoseconds
-    let now = Deadline.now
-    let late = now < self ? 0 : now.nanoseconds - nanoseconds
-    return advanced(by: step.multipliedReportingOverflow(by: late / step + 1).partialValue)
   }
 }
 
