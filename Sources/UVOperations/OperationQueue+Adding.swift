@@ -15,10 +15,18 @@ extension OperationQueue {
   /// - Throws: what the operation failed with, and `CancellationError` if the task is cancelled first.
   public func run<Output: Sendable>(_ operation: ResultOperation<Output>) async throws -> Output {
     addOperation(operation)
-    return try await withTaskCancellationHandler {
-      try await operation.value
-    } onCancel: {
-      operation.cancel()
+    return try await operation.value(cancellingOperation: true)
+  }
+  /// Waits until no operation is left in the queue, those included that are added meanwhile.
+  ///
+  /// For async code, which must not block; otherwise as Foundation's. Cancelling the task has no effect: cancel the operations.
+  public func waitUntilAllOperationsAreFinished() async {
+    while case let operations = operations, !operations.isEmpty {
+      for operation in operations {
+        await withUnsafeContinuation { continuation in
+          operation.whenItHasFinished { _ in continuation.resume() }
+        }
+      }
     }
   }
 }

@@ -41,23 +41,27 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
 
   /// Waits for the operation, which somebody has to start, and returns what it produced.
   ///
-  /// Cancelling the task ends the waiting and leaves the operation alone; ``OperationQueue/run(_:)`` cancels both.
+  /// Cancelling the task ends the waiting and leaves the operation alone; ``value(cancellingOperation:)`` can do otherwise.
   ///
   /// - Throws: what the operation failed with, and `CancellationError` if the task is cancelled first.
   public final var value: Output {
-    get async throws {
-      if let result { return try result.get() }
-      let waiter = ResultWaiter<Output>()
-      defer { waiter.synchronize() }
-      return try await withTaskCancellationHandler {
-        try await withUnsafeThrowingContinuation { continuation in
-          waiter.wait(continuation)
-          addHandler(waiter: waiter) { waiter.resume(with: Self.result(of: $0)) }
-        }
-      } onCancel: {
-        removeHandlers(of: waiter)
-        waiter.resume(with: .failure(CancellationError()))
+    get async throws { try await value(cancellingOperation: false) }
+  }
+
+  /// Waits like ``value``, and says whether cancelling the task cancels the operation too.
+  public final func value(cancellingOperation cancels: Bool) async throws -> Output {
+    if let result { return try result.get() }
+    let waiter = ResultWaiter<Output>()
+    defer { waiter.synchronize() }
+    return try await withTaskCancellationHandler {
+      try await withUnsafeThrowingContinuation { continuation in
+        waiter.wait(continuation)
+        addHandler(waiter: waiter) { waiter.resume(with: Self.result(of: $0)) }
       }
+    } onCancel: {
+      removeHandlers(of: waiter)
+      waiter.resume(with: .failure(CancellationError()))
+      if cancels { cancel() }
     }
   }
 

@@ -130,4 +130,46 @@ struct QueueTests {
       }
     }
   }
+
+  // MARK: Bridges
+
+  @Test func resultsComeInTheOrderInWhichTheOperationsFinish() async throws {
+    let operations = (0..<3).map { _ in Stuck() }
+    let results = OperationQueue().results(of: operations)
+    await eventually { operations.allSatisfy(\.isExecuting) }
+    operations[2].finish(returning: 2)
+    operations[0].finish(throwing: Broken())
+    operations[1].finish(returning: 1)
+    var outputs: [Int?] = []
+    for await result in results { outputs.append(try? result.get()) }
+    #expect(outputs == [2, nil, 1])
+  }
+
+  @Test func resultsOfNothingEndAtOnce() async {
+    for await _ in OperationQueue().results(of: [Later]()) { Issue.record("there is none") }
+  }
+
+  @Test(arguments: [false, true])
+  func endingTheIterationCancelsTheRest(byTask: Bool) async {
+    let operations = (0..<5).map { _ in Stuck() }
+    let task = Task {
+      for await _ in OperationQueue().results(of: operations) { if !byTask { break } }
+    }
+    await eventually { operations.allSatisfy(\.isExecuting) }
+    if byTask { task.cancel() } else { operations[0].finish(returning: 1) }
+    await task.value
+    await eventually { operations.allSatisfy(\.isFinished) }
+    #expect(operations.dropFirst().allSatisfy { $0.isCancelled })
+  }
+
+  @Test func waitingAsyncEndsWhenTheQueueIsEmpty() async {
+    let queue = OperationQueue()
+    await queue.waitUntilAllOperationsAreFinished()
+    let added = Later(5)
+    let operations = (0..<50).map { Later($0 % 5) }
+    operations[49].whenFinished { queue.add(added) }
+    for operation in operations { queue.add(operation, BlockOperation {}) }
+    await queue.waitUntilAllOperationsAreFinished()
+    #expect(operations.allSatisfy(\.isFinished) && queue.operationCount == 0)
+  }
 }
