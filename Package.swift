@@ -16,6 +16,7 @@ let package = Package(
     .library(name: "UV", targets: ["UV"]),
     .library(name: "UVOperations", targets: ["UVOperations"]),
     .executable(name: "echo-server", targets: ["EchoServer"]),
+    .executable(name: "timer-operations", targets: ["TimerOperations"]),
   ],
   targets: [
     .systemLibrary(
@@ -30,6 +31,12 @@ let package = Package(
       name: "EchoServer",
       dependencies: ["UV", "UVOperations"],
       path: "Examples/EchoServer",
+      swiftSettings: settings
+    ),
+    .executableTarget(
+      name: "TimerOperations",
+      dependencies: ["UV", "UVOperations"],
+      path: "Examples/TimerOperations",
       swiftSettings: settings
     ),
     .target(
@@ -56,7 +63,8 @@ let package = Package(
       swiftSettings: settings
     ),
     .testTarget(
-      name: "ExamplesTests", dependencies: ["UV", "Locking", "EchoServer", "TestSupport"],
+      name: "ExamplesTests",
+      dependencies: ["UV", "Locking", "EchoServer", "TimerOperations", "TestSupport"],
       swiftSettings: settings
     ),
   ]

@@ -51,6 +51,55 @@ struct ConsumerPackageTests {
     }
 
     try await greet()
+    try await useSubclasses()
+    """
+
+  /// A subclass of each class that is open, with every method that is.
+  private static let subclasses = """
+    import Foundation
+    import UVOperations
+
+    final class Measure: AsynchronousOperation, @unchecked Sendable {
+      private(set) var reading = 0
+
+      override func main() {
+        DispatchQueue.global().async {
+          self.reading = 21
+          self.finish()
+        }
+      }
+
+      override func didCancel() { reading = -1 }
+      override func releaseResources() {}
+      override func finish() { super.finish() }
+    }
+
+    class Sum: ResultOperation<Int>, @unchecked Sendable {
+      let summands: OperationInput<[Int]>
+
+      init(_ summands: @autoclosure @escaping @Sendable () throws -> [Int]) {
+        self.summands = OperationInput(summands)
+      }
+
+      override func main() { finish(Result { try summands.take().reduce(0, +) }) }
+      override func didCancel() {}
+      override func releaseResources() { summands.release() }
+    }
+
+    final class Twice: Sum, @unchecked Sendable {
+      override func main() { finish(Result { 2 * (try summands.take().reduce(0, +)) }) }
+    }
+
+    func useSubclasses() async throws {
+      let measure = Measure()
+      let sum = Sum([measure.reading, 21])
+      let twice = Twice([try sum.output])
+      sum.addDependency(measure)
+      twice.addDependency(sum)
+      let queue = OperationQueue()
+      queue.add(twice, sum, measure)
+      print(try await twice.value)
+    }
     """
 
   @Test func aPackageThatDependsOnOursBuildsWithoutWarningsAndRuns() async throws {
@@ -65,6 +114,7 @@ struct ConsumerPackageTests {
     try Data(Self.manifest.replacingOccurrences(of: "ROOT", with: root.path).utf8)
       .write(to: package.appendingPathComponent("Package.swift"))
     try Data(Self.program.utf8).write(to: sources.appendingPathComponent("main.swift"))
+    try Data(Self.subclasses.utf8).write(to: sources.appendingPathComponent("Subclasses.swift"))
     // A scratch path of its own, because the one of the running build is locked.
     let arguments = [
       "run", "--package-path", package.path, "--scratch-path", package.path + "/.build",
@@ -73,7 +123,7 @@ struct ConsumerPackageTests {
     let result = try await run(swift, arguments, errors: log)
     let errors = try String(contentsOf: log, encoding: .utf8)
     #expect(result.status == 0, "\(errors)")
-    #expect(result.output == "hello from a consumer\n")
+    #expect(result.output == "hello from a consumer\n84\n")
     #expect(!errors.contains("warning:"), "\(errors)")
   }
 

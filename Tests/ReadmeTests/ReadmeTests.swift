@@ -8,21 +8,15 @@ import UVOperations
     let here = URL(filePath: #filePath).deletingLastPathComponent()
     let root = here.deletingLastPathComponent().deletingLastPathComponent()
     let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
-    let compiled = try lines(
-      String(contentsOf: here.appending(path: "Snippets.swift"), encoding: .utf8))
+    let compiled = try [
+      here.appending(path: "Snippets.swift"),
+      root.appending(path: "Examples/TimerOperations/main.swift"),
+    ].map { try lines(String(contentsOf: $0, encoding: .utf8)) }
     let examples = readme.components(separatedBy: "```swift\n").dropFirst()
       .map { lines($0.components(separatedBy: "```")[0]) }
     #expect(examples.count >= 6)
     for example in examples {
-      // Each line of an example stands in the compiled code, in the same order.
-      var rest = compiled[...]
-      for line in example where !line.hasPrefix("import ") {
-        guard let index = rest.firstIndex(of: line) else {
-          Issue.record("not compiled: \(line)")
-          break
-        }
-        rest = rest[(index + 1)...]
-      }
+      #expect(compiled.contains { $0.contains(example) }, "not compiled: \(example)")
     }
   }
 
@@ -48,5 +42,17 @@ import UVOperations
     text.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter {
       !$0.isEmpty
     }
+  }
+}
+
+extension [String] {
+  /// Whether each line of `example` is here, in the same order.
+  fileprivate func contains(_ example: [String]) -> Bool {
+    var rest = self[...]
+    for line in example where !line.hasPrefix("import ") {
+      guard let index = rest.firstIndex(of: line) else { return false }
+      rest = rest[(index + 1)...]
+    }
+    return true
   }
 }

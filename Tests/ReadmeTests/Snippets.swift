@@ -48,6 +48,12 @@ func timers(on loop: EventLoop) async throws {
   ticks.cancel()
 }
 
+func lookUp(_ names: [String]) async throws {
+  let queue = OperationQueue()
+  let lookUps = names.map { ResolveOperation($0, port: 80) }
+  for await result in queue.results(of: lookUps) { print(try result.get()) }
+}
+
 struct Sensor: Sendable {
   func read(_ body: @escaping @Sendable (Int) -> Void) { DispatchQueue.global().async { body(21) } }
 }
