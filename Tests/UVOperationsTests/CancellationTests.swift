@@ -112,43 +112,6 @@ struct CancellationTests {
     }
   }
 
-  /// `cancel` against adding, dispatching and starting: one finish, one completion.
-  @Test func cancelRacesStart() async {
-    let completions = Counter()
-    let finishes = Counter()
-    let queue = OperationQueue()
-    let rounds = 2_000
-    await onThread {
-      let racers = Racers()
-      for _ in 0..<rounds {
-        let operation = Later(0)
-        operation.completionBlock = { completions.increment() }
-        operation.whenFinished { finishes.increment() }
-        racers.race({ queue.addOperation(operation) }, { operation.cancel() })
-        #expect(operation.stops.value <= operation.mains.value)
-      }
-      queue.waitUntilAllOperationsAreFinished()
-    }
-    await eventually { completions.value >= rounds && finishes.value >= rounds }
-    #expect(completions.value == rounds && finishes.value == rounds)
-    #expect(queue.operationCount == 0)
-  }
-
-  @Test func cancelRacesFinish() async {
-    await onThread {
-      let racers = Racers()
-      for _ in 0..<2_000 {
-        let operation = Stuck()
-        let finishes = Counter()
-        operation.whenFinished { finishes.increment() }
-        operation.start()
-        racers.race({ operation.finish(returning: 1) }, { operation.cancel() })
-        #expect(operation.isFinished && finishes.value == 1)
-        if isCancellation(operation.result) { #expect(operation.isCancelled) }
-      }
-    }
-  }
-
   @Test func cancelRacesStartByHand() async {
     await onThread {
       let racers = Racers()

@@ -132,20 +132,6 @@ struct LifecycleTests {
     #expect(AsynchronousOperation.ignoredFinishes > before)
   }
 
-  @Test func twoThreadsFinishAnOperationOnce() async {
-    await onThread {
-      let racers = Racers()
-      for _ in 0..<1_000 {
-        let operation = Stuck()
-        let handlers = Counter()
-        operation.whenFinished { handlers.increment() }
-        operation.start()
-        racers.race({ operation.finish(returning: 1) }, { operation.finish(returning: 2) })
-        #expect(operation.isFinished && handlers.value == 1)
-      }
-    }
-  }
-
   /// The race that would let Foundation finish an operation twice: `main()` returns while another thread finishes.
   @Test func finishingWhileMainReturnsCompletesOnce() async {
     let completions = Counter()

@@ -6,10 +6,16 @@ import UVOperations
 
 /// An operation of each kind that does not end by itself, and everything it needs for that.
 enum Waiting: CaseIterable {
-  case timer, connect, accept, read, write, shutdown, close
+  case timer, resolve, connect, accept, read, write, shutdown, close
 
   func withOperation(_ body: (any EndingOperation, EventLoop) async throws -> Void) async throws {
     switch self {
+    case .resolve:
+      try await withFullThreadPool {
+        try await withLoop { loop in
+          try await body(ResolveOperation("localhost", port: 80, on: loop), loop)
+        }
+      }
     case .connect:
       try await withSilentAddress { address, loop in
         let connect = ConnectOperation(to: address, on: loop)
@@ -32,7 +38,7 @@ enum Waiting: CaseIterable {
 
   private func operation(_ pair: Pair) -> any EndingOperation {
     switch self {
-    case .timer, .connect: TimerOperation(after: .seconds(3_600), on: pair.loop)
+    case .timer, .resolve, .connect: TimerOperation(after: .seconds(3_600), on: pair.loop)
     case .accept: AcceptOperation(from: pair.listener)
     case .read: ReadOperation(from: pair.near)
     case .write: WriteOperation(moreThanTheSystemTakes, to: pair.near)

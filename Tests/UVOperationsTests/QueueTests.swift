@@ -113,24 +113,6 @@ struct QueueTests {
     #expect(plain.mains.value == 1)
   }
 
-  /// Readers spin on the state while others finish: no dead-lock, and a finished operation has its result.
-  @Test func readingTheStateWhileFinishingIsSafe() async {
-    await onThread {
-      let racers = Racers()
-      for _ in 0..<1_000 {
-        let operation = Stuck()
-        operation.start()
-        racers.race(
-          { operation.finish(returning: 1) },
-          {
-            while !operation.isFinished {}
-            #expect(operation.result != nil && !operation.isExecuting)
-            operation.waitUntilFinished()
-          })
-      }
-    }
-  }
-
   // MARK: Bridges
 
   @Test func resultsComeInTheOrderInWhichTheOperationsFinish() async throws {
