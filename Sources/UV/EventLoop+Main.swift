@@ -98,6 +98,15 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
     trapUnless(status == 0, "The main queue cannot be polled: \(IOError(status, "poll"))")
     opened()
     uv_poll_start(poll, CInt(UV_READABLE.rawValue), mainQueueHasWork)
+    loop.runOther = { [unowned self] in runMainQueueIfReady() }
+  }
+
+  /// Runs what is queued, without a way through the poll, when there are operations on this thread: one often starts the next.
+  private func runMainQueueIfReady() -> Bool {
+    var count: eventfd_t = 0
+    guard MainLoopQueue.isUsed, eventfd_read(descriptor, &count) == 0 else { return false }
+    runMainQueue()
+    return true
   }
 
   /// Runs what is queued now. What that queues has its turn when I/O has had its own: the main queue sees to it, but
@@ -125,5 +134,8 @@ private final class MainQueueHandle: HandleCore, @unchecked Sendable {
 private func mainQueueHasWork(
   _ handle: UnsafeMutablePointer<uv_poll_t>?, _ status: CInt, _ events: CInt
 ) {
-  withHandleCore(handle!.pointee.data, as: MainQueueHandle.self) { $0.runMainQueue() }
+  withHandleCore(handle!.pointee.data, as: MainQueueHandle.self) { main in
+    // What is left when the run was asked to end is for the next one.
+    if !main.loop.isStopping { main.runMainQueue() }
+  }
 }

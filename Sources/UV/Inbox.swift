@@ -19,6 +19,8 @@ struct Inbox: ~Copyable {
 
   private(set) var state = State.open
   private var jobs: [Job] = []
+  /// Whether the loop will look in here before it sleeps.
+  private var isWatched = false
 
   /// Takes `job` unless the state forbids it.
   ///
@@ -26,7 +28,8 @@ struct Inbox: ~Copyable {
   mutating func append(_ job: Job, _ kind: Kind) -> Bool? {
     guard accepts(kind) else { return nil }
     jobs.append(job)
-    return jobs.count == 1
+    defer { isWatched = true }
+    return !isWatched
   }
 
   func accepts(_ kind: Kind) -> Bool {
@@ -37,8 +40,11 @@ struct Inbox: ~Copyable {
     }
   }
 
-  /// Swaps what is waiting for `empty`, so that two arrays serve for ever.
-  mutating func take(_ empty: inout [Job]) { swap(&jobs, &empty) }
+  /// Swaps what is waiting for `empty`, so that two arrays serve for ever. When nothing is, the next job has to wake the loop.
+  mutating func take(_ empty: inout [Job]) {
+    if jobs.isEmpty { isWatched = false }
+    swap(&jobs, &empty)
+  }
 
   mutating func beginDraining() {
     if state == .open { state = .draining }

@@ -37,6 +37,9 @@ package final class LoopCore: @unchecked Sendable {
   @exclusivity(unchecked) private var completionDepth = 0
   @exclusivity(unchecked) private var inlineCompletions = 0
   private var pollReturned: UInt64 = 0
+  private(set) var isStopping = false
+  /// Runs what the loop's thread has to do besides, before it polls. Returns whether there was something.
+  var runOther: (() -> Bool)?
   private var grace: Deadline?
   var requests: [ObjectIdentifier: any LoopRequest] = [:]
   var executor: UnownedSerialExecutor?
@@ -102,9 +105,10 @@ package final class LoopCore: @unchecked Sendable {
 
   /// Queues `job`, or refuses it.
   ///
-  /// Any thread. On the loop's own thread there is neither a lock nor a wake-up for work that may go on in a shutdown.
+  /// Any thread. On the loop's own thread there is neither a lock nor a wake-up.
   func submit(_ job: Job, _ kind: Inbox.Kind) -> Bool {
-    if kind == .existing, isCurrent {
+    if isCurrent {
+      guard kind == .existing || acceptsNew else { return false }
       local.append(job)
       return true
     }
@@ -163,21 +167,38 @@ package final class LoopCore: @unchecked Sendable {
     unsafe job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor)
   }
 
-  /// Runs what is in the inbox now. What comes meanwhile finds the inbox empty and so wakes the loop again: I/O has its
-  /// turn in between.
-  fileprivate func drainInbox() {
-    inbox.withLock { $0.take(&running) }
-    runTaken()
+  /// Runs what waits for this thread, and what that brings, for a bounded number of rounds, so that I/O has its turn too.
+  ///
+  /// - Returns: Whether nothing is left. The next job for the inbox then wakes the loop; until then it need not, and for a thread that
+  ///   submits often that saves most of the system calls.
+  private func runWaiting() -> Bool {
+    for _ in 0..<16 {
+      let ranLocal = runLocal()
+      let ranOther = isStopping ? false : runOther?() ?? false
+      if !runInbox() && !ranLocal && !ranOther { return nextTurnJobs.isEmpty }
+    }
+    return false
   }
 
-  /// Runs what was queued on this thread, and what that queues, for a bounded number of rounds.
   private func drainLocal() {
-    var rounds = 0
-    while !local.isEmpty, rounds < 16 {
-      swap(&local, &running)
-      runTaken()
-      rounds += 1
-    }
+    for _ in 0..<16 where !runLocal() { return }
+  }
+
+  /// Runs what was queued on this thread. Returns whether there was something.
+  private func runLocal() -> Bool {
+    if local.isEmpty { return false }
+    swap(&local, &running)
+    runTaken()
+    return true
+  }
+
+  /// Runs what is in the inbox now. Returns whether there was something.
+  @discardableResult
+  fileprivate func runInbox() -> Bool {
+    inbox.withLock { $0.take(&running) }
+    if running.isEmpty { return false }
+    runTaken()
+    return true
   }
 
   private func runTaken() {
@@ -221,16 +242,12 @@ package final class LoopCore: @unchecked Sendable {
   }
 
   fileprivate func prepareToPoll() {
-    drainLocal()
+    let isIdle = runWaiting()
     uv_update_time(uv)  // How long to poll is counted from here, not from before the callbacks.
     counters.iterations.add(1)
-    if pollReturned != 0 { counters.noteTurn(nanoseconds: uv_hrtime() &- pollReturned) }
+    counters.noteTurn(nanoseconds: uv_hrtime() &- pollReturned)
     // An active idle handle makes libuv poll without waiting.
-    if local.isEmpty, nextTurnJobs.isEmpty {
-      uv_idle_stop(idle)
-    } else {
-      uv_idle_start(idle) { _ in }
-    }
+    if isIdle { uv_idle_stop(idle) } else { uv_idle_start(idle) { _ in } }
   }
 
   fileprivate func finishPoll() {
@@ -250,6 +267,7 @@ package final class LoopCore: @unchecked Sendable {
   /// Runs the loop on this thread until it has been shut down, and closes it.
   func runUntilClosed() {
     thread.store(UInt(pthread_self()), ordering: .relaxed)
+    pollReturned = uv_hrtime()
     while !isQuiet { uv_run(uv, UV_RUN_DEFAULT) }
     close()
     thread.store(0, ordering: .relaxed)
@@ -259,12 +277,16 @@ package final class LoopCore: @unchecked Sendable {
   /// Runs the loop on this thread until ``stop()``.
   func runUntilStopped() {
     thread.store(UInt(pthread_self()), ordering: .relaxed)
-    pollReturned = 0
+    pollReturned = uv_hrtime()
     uv_run(uv, UV_RUN_DEFAULT)
+    isStopping = false
   }
 
   /// Makes the running or else the next run return at the end of its turn. Loop thread only.
-  func stop() { uv_stop(uv) }
+  func stop() {
+    isStopping = true
+    uv_stop(uv)
+  }
 
   /// Refuses new work, lets streams finish for `period`, closes what is left, and ends the loop. Any thread.
   func shutDown(gracePeriod period: Duration) {
@@ -319,7 +341,7 @@ package final class LoopCore: @unchecked Sendable {
   /// where late jobs go.
   private func runLastJobs() {
     for _ in 0..<1_000 {
-      drainInbox()
+      runInbox()
       local.append(contentsOf: nextTurnJobs)
       nextTurnJobs.removeAll()
       drainLocal()
@@ -399,7 +421,7 @@ private func core(_ loop: UnsafeMutablePointer<uv_loop_t>) -> LoopCore {
 }
 
 private func wakeDidArrive(_ handle: UnsafeMutablePointer<uv_async_t>?) {
-  core(handle!.pointee.loop).drainInbox()
+  core(handle!.pointee.loop).runInbox()
 }
 
 private func pollIsNext(_ handle: UnsafeMutablePointer<uv_prepare_t>?) {
