@@ -68,7 +68,27 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   /// Whether the dependencies have finished, or no longer matter because the operation was cancelled or has started.
   public final override var isReady: Bool {
     state.readinessIsRead()
-    return state.isStarted || super.isReady
+    if state.isStarted { return true }
+    guard super.isReady else {
+      state.isReadAsWaiting()
+      return false
+    }
+    if state.wasReadAsWaiting { tellFoundationItIsReady() }
+    return true
+  }
+
+  /// Makes Foundation look at a waiting operation again, unless it is just doing so.
+  ///
+  /// A queue that takes an operation in reads `isReady` and then stores what it read. A dependency that finishes in between is
+  /// overlooked: the queue reads once more and finds the operation ready, but starts it only if it is told.
+  private func tellFoundationItIsReady() {
+    let isBeingTold = operationToldReady.value == Unmanaged.passUnretained(self).toOpaque()
+    if !isBeingTold { whileFoundationIsToldReady { didChangeValue(forKey: "isReady") } }
+  }
+
+  /// Runs `body`, which makes Foundation read `isReady` on this thread.
+  final func whileFoundationIsToldReady(_ body: () -> Void) {
+    operationToldReady.with(Unmanaged.passUnretained(self).toOpaque(), body)
   }
 
   /// Called once on a global queue when the operation has finished, and released then: it may mention its operation.
@@ -332,3 +352,6 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   /// What messages call this operation: its name, or its type's.
   package final var displayName: String { name ?? String(describing: type(of: self)) }
 }
+
+/// The operation whose readiness Foundation is being told of on this thread.
+private let operationToldReady = ThreadLocal()

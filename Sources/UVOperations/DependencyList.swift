@@ -92,7 +92,7 @@ final class DependencyGate: Operation, @unchecked Sendable {
   /// unretained pointer to the owner here and nowhere else.
   func open() {
     guard let owner, add(DependencyGate.opening) & DependencyGate.opening == 0 else { return }
-    start()
+    owner.whileFoundationIsToldReady { start() }
     if add(DependencyGate.opened) & DependencyGate.removed != 0 { owner.removeGate(self) }
     owner.gateDidOpen()
   }

@@ -36,6 +36,8 @@ struct OperationState: ~Copyable, Sendable {
     static let hadCompletionBlock = Events(rawValue: 1 << 12)
     /// A timeout was set at some time.
     static let hadTimeout = Events(rawValue: 1 << 13)
+    /// Somebody read `isReady` while it was false.
+    static let readAsWaiting = Events(rawValue: 1 << 14)
   }
 
   /// What the thread that made a transition does next.
@@ -90,6 +92,12 @@ struct OperationState: ~Copyable, Sendable {
 
   func readinessIsRead() {
     if !events.contains(.readinessRead) { _ = add(.readinessRead) }
+  }
+
+  var wasReadAsWaiting: Bool { events.contains(.readAsWaiting) }
+
+  func isReadAsWaiting() {
+    if !wasReadAsWaiting { _ = add(.readAsWaiting) }
   }
 
   /// Returns whether this is the first request to start.
