@@ -38,7 +38,7 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
 
   public override init() {}
 
-  deinit { existingDependencies?.end(for: nil) }
+  deinit { existingDependencies?.end(for: self) }
 
   // MARK: Overriding
 

@@ -48,17 +48,18 @@ final class DependencyList: Sendable {
     for gate in state.withLock({ $0.gates }) { gate.open() }
   }
 
-  /// Lets go of all dependencies for good. `owner` is `nil` in its deinit, when Foundation lets go for it.
-  func end(for owner: AsynchronousOperation?) {
-    let gates = state.withLock { state in
+  /// Lets go of all dependencies for good. Called in the deinit of `owner` too.
+  func end(for owner: AsynchronousOperation) {
+    var gates = state.withLock { state in
       state.hasEnded = true
       defer { state.gates = [] }
       return state.gates
     }
     for gate in gates {
-      owner?.removeGate(gate)
+      owner.removeGate(gate)
       gate.detach()
     }
+    ReleaseInTurn.release(&gates)
   }
 }
 

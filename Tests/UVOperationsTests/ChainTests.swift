@@ -17,6 +17,24 @@ struct ChainTests {
     }
     expectNoComplaint(result)
   }
+
+  /// Each operation holds the one before, and nobody else does.
+  @Test func aVeryLongChainThatNeverRanIsReleasedOneByOne() async {
+    let result = await #expect(processExitsWith: .success, observing: childOutput) {
+      endThisProcessIfItHangs()
+      let counts = Counts()
+      await onThread {
+        var last = makeCounted(0, counts, .inMain)
+        for index in 1..<length {
+          let next = makeCounted(index, counts, .inMain)
+          next.addDependency(last)
+          last = next
+        }
+      }
+      #expect(counts.gone.value == length)
+    }
+    expectNoComplaint(result)
+  }
 }
 
 #if DEBUG
