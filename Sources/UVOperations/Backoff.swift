@@ -29,11 +29,9 @@ public struct Backoff: Hashable, Sendable {
   }
 
   /// The wait after the attempt of that number, counted from 1.
-  public func delay(
-    afterAttempt attempt: Int, using generator: inout some RandomNumberGenerator
-  ) -> Duration {
+  public func delay(afterAttempt attempt: Int) -> Duration {
     // A factor or jitter that is no number counts as 1 and 0.
-    let random = (jitter > 0 ? min(jitter, 1) : 0) * Double.random(in: 0...1, using: &generator)
+    let random = (jitter > 0 ? min(jitter, 1) : 0) * Double.random(in: 0...1)
     return .seconds(fullDelay(afterAttempt: attempt) * (1 - random))
   }
 

@@ -65,8 +65,7 @@ public final class RetryOperation<Output: Sendable>: ResultOperation<Output>, @u
     guard case .failure(let error) = result, number < attempts, isWorthRetrying(error) else {
       return finish(result)
     }
-    var generator = SystemRandomNumberGenerator()
-    let delay = backoff.delay(afterAttempt: number, using: &generator)
+    let delay = backoff.delay(afterAttempt: number)
     phase.withLock { phase in
       if case .ended = phase { return }
       // Under the lock, so that the next attempt, which takes it too, comes after this.

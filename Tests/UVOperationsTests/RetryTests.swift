@@ -158,10 +158,9 @@ struct BackoffTests {
 
   @Test(arguments: [0.5, 1, 7, -1])
   func jitterTakesAPartAway(jitter: Double) {
-    var generator = SystemRandomNumberGenerator()
     let backoff = Backoff(from: .seconds(1), jitter: jitter)
     for _ in 0..<1_000 {
-      let delay = backoff.delay(afterAttempt: 2, using: &generator)
+      let delay = backoff.delay(afterAttempt: 2)
       #expect(delay <= .seconds(2) && delay >= .seconds(2 * (1 - min(max(jitter, 0), 1))))
     }
   }
@@ -175,13 +174,11 @@ struct BackoffTests {
     #expect(delays(Backoff(from: .seconds(1), upTo: .seconds(-1), jitter: 0), 2) == [0, 0])
     #expect(
       delays(Backoff(from: never, by: 1e300, upTo: never, jitter: 0), 3).allSatisfy { $0 > 1e18 })
-    var generator = SystemRandomNumberGenerator()
-    #expect(Backoff().delay(afterAttempt: .max, using: &generator) <= .seconds(30))
-    #expect(Backoff().delay(afterAttempt: .min, using: &generator) <= .milliseconds(100))
+    #expect(Backoff().delay(afterAttempt: .max) <= .seconds(30))
+    #expect(Backoff().delay(afterAttempt: .min) <= .milliseconds(100))
   }
 
   private func delays(_ backoff: Backoff, _ count: Int) -> [Double] {
-    var generator = SystemRandomNumberGenerator()
-    return (1...count).map { backoff.delay(afterAttempt: $0, using: &generator) / .seconds(1) }
+    return (1...count).map { backoff.delay(afterAttempt: $0) / .seconds(1) }
   }
 }
