@@ -8,6 +8,9 @@ package import UV
 /// completed is never lost: the operation then finishes with what it brought.
 ///
 /// Handlers given to `whenFinished` run on the loop thread only if the operation was started there.
+///
+/// A new one says in `main()` which loop its request is for, and overrides ``startRequest()`` and ``stopRequest(_:)``; ``ResolveOperation``
+/// shows all of it.
 // The proof for `Sendable`: `loop` is written in `main()` and read after it, as `didCancel()` and finishing are.
 public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecked Sendable {
   @exclusivity(unchecked) private var loop: EventLoop?
