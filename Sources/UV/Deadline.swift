@@ -6,13 +6,18 @@ internal import CUV
 package struct Deadline: Comparable, Sendable {
   package var nanoseconds: UInt64
 
+  /// Whether nothing was to be waited for, so that rounding up would only be late.
+  package private(set) var isImmediate = false
+
   package static var now: Deadline { Deadline(nanoseconds: uv_hrtime()) }
 
   package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
   /// `duration` from now. Zero and less is now; what does not fit is some 290 years away.
   package init(after duration: Duration) {
-    self = Deadline.now.advanced(by: duration.clampedNanoseconds)
+    let wait = duration.clampedNanoseconds
+    self = Deadline.now.advanced(by: wait)
+    isImmediate = wait == 0
   }
 
   package func advanced(by nanoseconds: UInt64) -> Deadline {

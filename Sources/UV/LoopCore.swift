@@ -392,13 +392,12 @@ package final class LoopCore: @unchecked Sendable {
     stopIfQuiet()
   }
 
-  /// Whole milliseconds from libuv's clock to `deadline`, rounded up so that a timer is never early, unless the deadline has
-  /// passed.
+  /// Whole milliseconds from libuv's clock to `deadline`, rounded up so that a timer is never early. Also when the deadline has passed:
+  /// of two that fall due in the same millisecond, the one that is armed later must not come first.
   ///
   /// libuv's clock counts whole milliseconds too, and it may be old: it is what `uv_timer_start` adds the ticks to.
   static func ticks(until deadline: Deadline, on uv: UnsafeMutablePointer<uv_loop_t>) -> UInt64 {
-    var due = deadline.nanoseconds / 1_000_000
-    if deadline.nanoseconds % 1_000_000 != 0, deadline > .now { due += 1 }
+    let due = (deadline.nanoseconds + (deadline.isImmediate ? 0 : 999_999)) / 1_000_000
     let now = uv_now(uv)
     return due > now ? due - now : 0
   }

@@ -79,7 +79,7 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
       switch schedule {
       case .after(let delay): Deadline(after: delay)
       case .until(let instant): Deadline(after: ContinuousClock.now.duration(to: instant))
-      case .every(_, count: 0): .now
+      case .every(_, count: 0): Deadline(after: .zero)
       case .every(let interval, _): Deadline(after: interval)
       }
     begin(on: timerLoop)
