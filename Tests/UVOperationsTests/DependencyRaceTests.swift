@@ -8,7 +8,7 @@ import UVOperations
 struct DependencyRaceTests {
   /// What is done to the dependent while the dependency finishes.
   ///
-  /// Not putting it into a queue: Foundation may then overlook for a while that it has become ready.
+  /// Putting it into a queue is a race of its own, in EnqueueRaceTests.
   enum Way: Int, CaseIterable {
     case addingBeforeEnqueuing, addingInASuspendedQueue, addingAndStarting
   }
