@@ -44,7 +44,20 @@ private func kinds(
 }
 
 let comparisons = [
-  Comparison(name: "\(width) chains", cases: kinds { chained($0, make: $1) }),
+  Comparison(
+    name: "\(width) chains",
+    cases: kinds { chained($0, make: $1) } + [
+      // What only ours have: a handler that dispatch need not be asked to call.
+      Case(name: "LoopVisit, by whenFinished", goal: 1) { total in
+        withLoop(total) { loop in
+          chained(total) {
+            LoopVisit(to: loop)
+          } handle: {
+            $0.whenFinished($1)
+          }
+        }
+      }
+    ]),
   Comparison(name: "batches of \(width)", cases: kinds { batched($0, make: $1) }),
   Comparison(
     name: "one at a time", share: 0.2,

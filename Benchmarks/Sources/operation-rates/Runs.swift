@@ -5,15 +5,18 @@ import UVOperations
 /// How many operations are in flight where there are many.
 let width = 64
 
-/// `width` operations in flight in an ordinary queue, or fewer: each one's `completionBlock` adds the next.
-func chained(
-  _ total: Int, inFlight width: Int = width, make: @escaping @Sendable () -> Operation
+/// `width` operations in flight in an ordinary queue, or fewer: each one's `completionBlock`, or another handler, adds the next.
+func chained<Kind: Operation>(
+  _ total: Int, inFlight width: Int = width, make: @escaping @Sendable () -> Kind,
+  handle: @escaping @Sendable (Kind, @escaping @Sendable () -> Void) -> Void = {
+    $0.completionBlock = $1
+  }
 ) -> Duration {
   let queue = OperationQueue()
   let ended = DispatchSemaphore(value: 0)
   let relay = Relay(of: total) { relay in
     let operation = make()
-    operation.completionBlock = { relay.operationDidFinish() }
+    handle(operation) { relay.operationDidFinish() }
     queue.addOperation(operation)
   } end: {
     ended.signal()
