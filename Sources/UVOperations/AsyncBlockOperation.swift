@@ -37,7 +37,8 @@ public final class AsyncBlockOperation: ResultOperation<Void>, @unchecked Sendab
   /// Runs `block`, which gets the operation and a closure that finishes it, to be called on any thread.
   ///
   /// When the closure is dropped without having been called, the operation fails with ``OperationAbandoned``, which names the place that
-  /// made it. It may be called more than once; later calls are ignored.
+  /// made it; so whoever wants to fail the operation with an error of its own holds the closure too. It may be called more than once;
+  /// later calls are ignored.
   public convenience init(
     _ block:
       @escaping @Sendable (
@@ -63,6 +64,13 @@ public final class AsyncBlockOperation: ResultOperation<Void>, @unchecked Sendab
   public convenience init(task body: @escaping @Sendable () async throws -> Void) {
     self.init(.task(body))
   }
+
+  @available(
+    *, unavailable,
+    message:
+      "A block has to take the operation, or the operation and `finish`; for a task write `task:`."
+  )
+  public convenience init(_ block: @escaping @Sendable () -> Void) { self.init(nil) }
 
   public override func main() {
     switch work.withLock({ $0.take() }) {

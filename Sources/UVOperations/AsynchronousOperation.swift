@@ -284,13 +284,18 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   package final func requestStop() { act(on: state.requestStop()) }
 
   private func stop() {
+    // Claimed first: what the work says when it hears of the stop is no result.
+    let finishes = finishesWhenStopped && state.claimFinish()
     handlers.withLock({ $0.takeStopHandler() })?()
     didCancel()
-    didStop()
+    if finishes { finishClaimedByStop() }
   }
 
-  /// Called after ``didCancel()``: an operation that can say how it ended finishes here.
-  package func didStop() {}
+  /// Whether a stopped operation finishes as soon as ``didCancel()`` has returned, whatever that or the work says.
+  package var finishesWhenStopped: Bool { false }
+
+  /// Finishes an operation for which ``finishesWhenStopped`` is true; the claim is made.
+  package func finishClaimedByStop() { requestFinish() }
 
   // MARK: Dependencies
 
@@ -305,7 +310,8 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
 
   /// Makes the operation wait for `operation`. Any thread; without effect when this operation has finished.
   ///
-  /// The operation holds its dependencies until it has finished, and may be dropped at any time before.
+  /// The operation holds its dependencies until it has finished, and may be dropped at any time before. Operations that depend on each
+  /// other in a circle never start; cancelling one of them ends that.
   public final override func addDependency(_ operation: Operation) {
     trapUnless(
       operation !== self, "\(displayName) cannot depend on itself: it would never become ready.")

@@ -12,7 +12,7 @@ internal import Locking
 ///
 /// - Threads: everything may be called on any thread.
 /// - Cancelling: the operation finishes with `CancellationError`, also while it runs, after ``didCancel()`` told the work
-///   to stop. What the work delivers later is ignored.
+///   to stop. What the work delivers then or later is ignored.
 /// - Dependencies: when one was cancelled, or has failed, the operation fails with its error instead of running, unless
 ///   ``startsAfterFailedDependencies`` is set.
 // The proof for `Sendable`: `storedResult` is written once, by the one who claimed the finish, before the transition that
@@ -164,12 +164,10 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
     settings.withLock { $0.cancelTimer.take() }?()
   }
 
-  /// Whether a stopped operation finishes as soon as ``didCancel()`` has returned. One whose work always ends soon after a stop, and with a
-  /// result that must not be lost, waits for that instead.
-  package var finishesWhenStopped: Bool { true }
+  /// One whose work always ends soon after a stop, and with a result that must not be lost, says no and waits for that.
+  package override var finishesWhenStopped: Bool { true }
 
-  package final override func didStop() {
-    guard finishesWhenStopped, claimFinish() else { return }
+  package final override func finishClaimedByStop() {
     finishClaimed(with: .failure(stopError))
   }
 

@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import UV
 import UVOperations
 
 @Suite(.timeLimit(.minutes(1)))
@@ -169,5 +170,55 @@ struct ResultTests {
       input.release()
       _ = try input.take()
     }
+  }
+
+  /// Ends its work at once when it hears of a stop, and says so.
+  private final class Obedient: ResultOperation<Int>, @unchecked Sendable {
+    override func main() {}
+    override func didCancel() { finish(returning: 1) }
+  }
+
+  enum Work: CaseIterable {
+    case obedient, handler, retry, nestedRetry, task
+
+    func make() -> ResultOperation<Int> {
+      switch self {
+      case .obedient: return Obedient()
+      case .handler:
+        return Body { operation in operation.onCancel { operation.finish(returning: 1) } }
+      case .retry: return RetryOperation(attempts: 3) { Obedient() }
+      case .nestedRetry: return RetryOperation(attempts: 3) { Work.retry.make() }
+      case .task:
+        let block = AsyncBlockOperation(task: { try await Task.sleep(for: .seconds(3600)) })
+        return RetryOperation(attempts: 3) {
+          block.start()
+          let attempt = block.map { 1 }
+          attempt.onCancel { block.cancel() }
+          return attempt
+        }
+      }
+    }
+  }
+
+  /// What the work says when it is told to stop is no result.
+  @Test(arguments: Work.allCases, [false, true])
+  func aStoppedOperationEndsWithTheReasonOfTheStop(work: Work, byTimeout: Bool) async {
+    let operation = work.make()
+    if byTimeout { operation.timeout = .milliseconds(20) }
+    operation.start()
+    if !byTimeout { operation.cancel() }
+    let error = await operation.thrown
+    #expect(byTimeout ? error is OperationTimedOut : error is CancellationError)
+  }
+
+  @Test func errorsSayTheSameInFoundationsWords() {
+    let errors: [any Error] = [
+      OperationTimedOut(operation: "read", timeout: .seconds(1)),
+      OperationNotFinished(operation: "read"), GroupFailed(errors: [Broken()]),
+      OperationAbandoned(operation: "send", file: "a.swift", line: 1),
+      IOError(.connectionRefused, "connect", "127.0.0.1:1"), StreamClosed("read"),
+      ConcurrentRead(), EventLoopClosed(),
+    ]
+    for error in errors { #expect(error.localizedDescription == "\(error)") }
   }
 }
