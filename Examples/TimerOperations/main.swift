@@ -61,11 +61,9 @@ func timeout(on queue: OperationQueue) async {
 
 /// The third attempt succeeds. The waits between them grow.
 func retry(on queue: OperationQueue) async throws {
-  let attempts = Attempts()
   let backoff = Backoff(from: .milliseconds(200), by: 2, jitter: 0)
-  let retry = RetryOperation(attempts: 5, backoff: backoff) {
-    let number = attempts.next()
-    return WorkOperation {
+  let retry = RetryOperation(attempts: 5, backoff: backoff) { number in
+    WorkOperation {
       say("retry: attempt \(number)")
       if number < 3 { throw OutOfOrder() }
       return "it works"
@@ -82,25 +80,12 @@ func cancellationHalfWay(on queue: OperationQueue) async {
   queue.add(minute, next)
   try? await EventLoop.shared.sleep(for: .milliseconds(2_500))
   queue.cancelAllOperations()
-  await queue.waitUntilAllOperationsAreFinished()
+  await queue.waitUntilEmpty()
   say("cancellation: left in the queue: \(queue.operationCount)")
   say("cancellation: both finished: \(minute.isFinished && next.isFinished)")
 }
 
 struct OutOfOrder: Error {}
-
-/// Counts up; locked, because attempts are made on several threads.
-final class Attempts: @unchecked Sendable {
-  private let lock = NSLock()
-  private var count = 0
-
-  func next() -> Int {
-    lock.withLock {
-      count += 1
-      return count
-    }
-  }
-}
 
 let queue = OperationQueue()
 try await blockThatReturnsEarly(on: queue)

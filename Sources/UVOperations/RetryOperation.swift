@@ -22,7 +22,7 @@ public final class RetryOperation<Output: Sendable>: ResultOperation<Output>, @u
   private let attempts: Int
   private let backoff: Backoff
   private let isWorthRetrying: @Sendable (any Error) -> Bool
-  private let makeAttempt: Lock<(@Sendable () throws -> ResultOperation<Output>)?>
+  private let makeAttempt: Lock<(@Sendable (Int) throws -> ResultOperation<Output>)?>
   private let phase = Lock(Phase.idle)
 
   /// - Parameters:
@@ -30,13 +30,14 @@ public final class RetryOperation<Output: Sendable>: ResultOperation<Output>, @u
   ///   - backoff: How long to wait after one that failed.
   ///   - isWorthRetrying: Whether to try again after that error, asked on the thread that the attempt finished on. Not asked after the last
   ///     attempt. The default tries again after every error but `CancellationError`.
-  ///   - makeAttempt: Makes a new operation, in no queue and not started: that is done here. What it throws fails that attempt.
+  ///   - makeAttempt: Gets the number of the attempt, from 1, and makes a new operation, in no queue and not started: that is done here.
+  ///     What it throws fails that attempt.
   public init(
     attempts: Int, backoff: Backoff = Backoff(),
     retryIf isWorthRetrying: @escaping @Sendable (any Error) -> Bool = {
       !($0 is CancellationError)
     },
-    _ makeAttempt: @escaping @Sendable () throws -> ResultOperation<Output>
+    _ makeAttempt: @escaping @Sendable (_ number: Int) throws -> ResultOperation<Output>
   ) {
     trapUnless(
       attempts > 0, "A RetryOperation needs at least one attempt: `attempts` is \(attempts).")
@@ -46,16 +47,33 @@ public final class RetryOperation<Output: Sendable>: ResultOperation<Output>, @u
     self.makeAttempt = Lock(makeAttempt)
   }
 
+  /// The same for those who need no number.
+  public convenience init(
+    attempts: Int, backoff: Backoff = Backoff(),
+    retryIf isWorthRetrying: @escaping @Sendable (any Error) -> Bool = {
+      !($0 is CancellationError)
+    },
+    _ makeAttempt: @escaping @Sendable () throws -> ResultOperation<Output>
+  ) {
+    self.init(attempts: attempts, backoff: backoff, retryIf: isWorthRetrying) { _ in
+      try makeAttempt()
+    }
+  }
+
   public override func main() { attempt(1) }
 
   private func attempt(_ number: Int) {
     guard let makeAttempt = makeAttempt.withLock({ $0 }) else { return }  // It has ended.
     let operation: ResultOperation<Output>
     do {
-      operation = try makeAttempt()
+      operation = try makeAttempt(number)
     } catch {
       return attempt(number, didFinish: .failure(error))
     }
+    trapUnless(
+      !operation.isExecuting && !operation.isFinished,
+      "\(displayName) needs a new operation for each attempt, but got \(operation.displayName), which has been started already."
+    )
     guard enter(.attempting(operation)) else { return }
     operation.whenFinished { self.attempt(number, didFinish: $0) }
     operation.start()
@@ -89,16 +107,13 @@ public final class RetryOperation<Output: Sendable>: ResultOperation<Output>, @u
     }
   }
 
-  public override func didCancel() {
+  /// Also when somebody else finishes the operation. An attempt that has finished it does not mind.
+  public override func releaseResources() {
     switch end() {
     case .attempting(let operation): operation.cancel()
     case .waiting(let cancelTimer): cancelTimer()
     case .idle, .ended: break
     }
-  }
-
-  public override func releaseResources() {
-    _ = end()
     _ = makeAttempt.withLock { $0.take() }
   }
 }

@@ -31,11 +31,13 @@ func chain(port: Int) async throws -> [UInt8]? {
   let send = WriteOperation("hello\n", to: try connect.output)
   let receive = ReadOperation(from: try connect.output)
   connect.timeout = .seconds(3)
+  let close = CloseOperation(try connect.output)
   send.addDependency(connect)
   receive.addDependency(send)
-  queue.add(connect, send, receive)
+  close.addDependency(receive)
+  close.startsAfterFailedDependencies = true
+  queue.add(connect, send, receive, close)
   let answer = try await receive.value
-  await (try connect.output).close()
   return answer
 }
 
@@ -52,6 +54,9 @@ func lookUp(_ names: [String]) async throws {
   let queue = OperationQueue()
   let lookUps = names.map { ResolveOperation($0, port: 80) }
   for await result in queue.results(of: lookUps) { print(try result.get()) }
+  let addresses = ResolveOperation("example.com", port: 80)
+  let count = addresses.map { $0.count }
+  queue.add(addresses, count)  // Both: each is an operation like any other.
 }
 
 struct Sensor: Sendable {

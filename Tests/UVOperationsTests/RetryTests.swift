@@ -19,6 +19,24 @@ struct RetryTests {
     #expect(made.values.map(\.mains.value) == [1, 1, 1])
   }
 
+  @Test func attemptsAreNumbered() async throws {
+    let retry = RetryOperation(attempts: 5, backoff: Self.quick) { number in
+      Later(0, number < 4 ? .failure(Broken()) : .success(number))
+    }
+    #expect(try await OperationQueue().run(retry) == 4)
+  }
+
+  @Test func anAttemptThatWasMadeBeforeTraps() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let same = Later(0, .failure(Broken()))
+      let retry = RetryOperation(attempts: 3, backoff: Self.quick) { same }
+      retry.start()
+      _ = await retry.thrown
+    }
+    let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(message.contains("RetryOperation<Int> needs a new operation for each attempt"))
+  }
+
   @Test(arguments: [1, 4])
   func theLastFailureIsTheResult(attempts: Int) async {
     struct Failure: Error { let number: Int }
@@ -81,6 +99,19 @@ struct RetryTests {
     #expect(await retry.thrown is CancellationError)
     await eventually { attempt.isFinished }
     #expect(attempt.isCancelled && made.count == 1)
+  }
+
+  @Test func finishingByHandCancelsTheAttempt() async throws {
+    let made = Collected<Stuck>()
+    let retry = RetryOperation(attempts: 3, backoff: Self.quick) {
+      let attempt = Stuck()
+      made.append(attempt)
+      return attempt
+    }
+    retry.start()
+    retry.finish(returning: 1)
+    #expect(try await retry.value == 1)
+    #expect(made.count == 1 && made.values[0].isCancelled)
   }
 
   @Test(arguments: [false, true])
