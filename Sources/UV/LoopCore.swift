@@ -32,6 +32,7 @@ package final class LoopCore: @unchecked Sendable {
   // the access: none of theirs spans a call of foreign code.
   @exclusivity(unchecked) private var local: [Job] = []
   @exclusivity(unchecked) private var running: [Job] = []
+  @exclusivity(unchecked) private var jobsRun = 0
   private var nextTurnJobs: [Job] = []
   @exclusivity(unchecked) private(set) var turn: UInt64 = 0
   @exclusivity(unchecked) private var completionDepth = 0
@@ -172,7 +173,8 @@ package final class LoopCore: @unchecked Sendable {
   /// - Returns: Whether nothing is left. The next job for the inbox then wakes the loop; until then it need not, and for a thread that
   ///   submits often that saves most of the system calls.
   private func runWaiting() -> Bool {
-    for _ in 0..<16 {
+    let limit = jobsRun &+ 1_000
+    for _ in 0..<16 where jobsRun < limit {
       let ranLocal = runLocal()
       let ranOther = isStopping ? false : runOther?() ?? false
       if !runInbox() && !ranLocal && !ranOther { return nextTurnJobs.isEmpty }
@@ -205,6 +207,7 @@ package final class LoopCore: @unchecked Sendable {
     let jobs = running
     running = []
     for job in jobs { run(job) }
+    jobsRun &+= jobs.count
     counters.jobs.add(jobs.count)
     if running.isEmpty {
       running = consume jobs
@@ -325,6 +328,7 @@ package final class LoopCore: @unchecked Sendable {
 
   private func close() {
     runLastJobs()
+    closeHandles { _ in true }  // What the last jobs have opened that may use a grace period.
     uv_close(UnsafeMutableRawPointer(wake).assumingMemoryBound(to: uv_handle_t.self), nil)
     uv_close(UnsafeMutableRawPointer(prepare).assumingMemoryBound(to: uv_handle_t.self), nil)
     uv_close(UnsafeMutableRawPointer(check).assumingMemoryBound(to: uv_handle_t.self), nil)

@@ -257,4 +257,26 @@ struct LoopOperationTests {
       for timer in operations { #expect(await timer.thrown is EventLoopClosed) }
     }
   }
+
+  /// A timeout that reaches the loop among its last jobs must not keep it.
+  @Test func shuttingDownNeverWaitsForATimeout() async throws {
+    for round in 0..<1_000 {
+      let loop = try EventLoop()
+      let starting = DispatchGroup()
+      for _ in 0..<2 {
+        DispatchQueue.global().async(group: starting) {
+          for _ in 0..<8 {
+            let timer = TimerOperation(after: .seconds(7_200), on: loop)
+            timer.timeout = .seconds(3_600)
+            timer.start()
+          }
+        }
+      }
+      for _ in 0..<(round % 400) { _ = getppid() }
+      await loop.shutdown()
+      await withUnsafeContinuation { continuation in
+        starting.notify(queue: .global()) { continuation.resume() }
+      }
+    }
+  }
 }
