@@ -11,9 +11,10 @@ public import UV
 /// ```
 ///
 /// Never early; a time counts from the start of the operation. Any thread; the loop's timer finishes it. Cancelling it, also between
-/// ticks, finishes it at once with `CancellationError`.
+/// ticks, ends the waiting: the loop then finishes it with `CancellationError`.
 public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
-  // Unchecked: as LoopOperation. `deadline` is written in `main()`, and then loop thread only like `ticks` and `isTicking`.
+  // Unchecked: as LoopOperation. `deadline` is written in `main()`, and then loop thread only like `ticks` and `isTicking`; `hasBegun`
+  // is written in `main()` and read on finishing.
   private enum Schedule: Sendable {
     case after(Duration)
     case until(ContinuousClock.Instant)
@@ -28,6 +29,7 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   private let timer: TimerCore
   private let tick: Lock<TickHandler?>
   private var deadline = Deadline(nanoseconds: 0)
+  private var hasBegun = false
   private var ticks = 0
   private var isTicking = false
 
@@ -82,10 +84,12 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
       case .every(_, count: 0): Deadline(after: .zero)
       case .every(let interval, _): Deadline(after: interval)
       }
+    hasBegun = true
     begin(on: timerLoop)
   }
 
   package override func startRequest() {
+    if isFinishClaimed { return }
     timer.whenClosed = { self.finish(throwing: EventLoopClosed()) }
     if !arm() { end(.failure(EventLoopClosed())) }
   }
@@ -93,6 +97,7 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   package override func stopRequest(_ error: any Error) { end(.failure(error)) }
 
   public override func releaseResources() {
+    if hasBegun { timerLoop.core.perform { self.endTimer() } }  // If somebody else has finished the operation.
     let unused = tick.withLock { $0.take() }
     // It goes when the lock is free: with it may go anything of the user's.
     withExtendedLifetime(unused) {}
@@ -111,7 +116,7 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   }
 
   private func callTick() {
-    guard let tick = tick.withLock({ $0 }) else { return }  // The operation is finishing.
+    guard let tick = tick.withLock({ $0 }) else { return endTimer() }  // The operation is finishing.
     ticks += 1
     isTicking = true
     let number = ticks
@@ -131,8 +136,12 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   }
 
   private func end(_ result: Result<Void, any Error>) {
+    endTimer()
+    finish(result)
+  }
+
+  private func endTimer() {
     timer.whenClosed = nil
     timer.discard()
-    finish(result)
   }
 }

@@ -48,6 +48,8 @@ private final class Returned<Output: Sendable>: Sendable {
 
   func set(_ new: Result<Output, any Error>) { result.withLock { $0 = new } }
 
-  /// What was set: a request that ended well has run its closure.
-  func take() -> Result<Output, any Error> { result.withLock { $0.take() }! }
+  /// What was set. Nothing is when the closure was dropped, because somebody had finished the operation before.
+  func take() -> Result<Output, any Error> {
+    result.withLock { $0.take() } ?? .failure(CancellationError())
+  }
 }

@@ -71,7 +71,7 @@ struct TickTests {
       ticks.cancel()
       #expect(await ticks.thrown is CancellationError)
       box.update { $0 = nil }
-      await queue.waitUntilAllOperationsAreFinished()
+      await queue.waitUntilEmpty()
       let count = calls.value
       try await loop.sleep(for: .milliseconds(5))  // Long enough for ticks, if there were any.
       #expect(calls.value <= count + (insideATick ? 0 : 1), "one may have been under way")
@@ -135,6 +135,28 @@ struct TickTests {
     await first.wait()
     await loop.shutdown()
     #expect(await ticks.thrown is EventLoopClosed)
+  }
+
+  /// Its timer goes too, and with it the operation.
+  @Test(arguments: [false, true])
+  func finishingByHandEndsTheTimer(insideATick: Bool) async throws {
+    try await withLoop { loop in
+      weak var timer: TimerOperation?
+      do {
+        let box = Guarded<TimerOperation?>(nil)
+        let made =
+          insideATick
+          ? TimerOperation(every: .milliseconds(1), on: loop) { if $0 == 3 { box.value?.finish() } }
+          : TimerOperation(after: .seconds(3600), on: loop)
+        timer = made
+        box.update { $0 = made }
+        made.start()
+        if !insideATick { made.finish() }
+        try await made.value
+        box.update { $0 = nil }
+      }
+      await eventually { timer == nil && loop.statistics.handles == 0 }
+    }
   }
 
   @Test func theHandlerIsReleasedAtTheEnd() async throws {

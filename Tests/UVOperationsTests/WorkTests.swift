@@ -132,6 +132,25 @@ struct WorkTests {
     #expect(loop.statistics.requests == 0)
   }
 
+  /// The first result stands, and the closure, whose turn may not have come, is not needed any more.
+  @Test func finishingByHandIsHarmlessAtAnyMoment() async throws {
+    try await withLoop { loop in
+      let gate = Gate()
+      let blockers = (0..<64).map { _ in WorkOperation(on: loop) { gate.wait() } }
+      for blocker in blockers { blocker.start() }
+      let operations = (0..<100).map { _ in WorkOperation(on: loop) { 1 } }
+      for operation in operations {
+        operation.start()
+        operation.finish(returning: 2)
+      }
+      gate.open()
+      for operation in operations { #expect((try? operation.output) == 2) }
+      for blocker in blockers { try await blocker.value }
+      let last = WorkOperation(on: loop) {}
+      try await OperationQueue().run(last)
+    }
+  }
+
   @Test func cancellingAtAnyMomentFinishesOnce() async throws {
     try await withLoop { loop in
       await onThread {
