@@ -101,8 +101,12 @@ public final class GroupOperation: ResultOperation<Void>, ProgressReporting, @un
       return (state.operations, state.isStarted)
     }
     if isStarted { return }
-    // Nobody else will start them, and somebody may wait for one.
-    for operation in operations { operation.cancel() }
+    // Nobody else will start them, and somebody may wait for one. All are held until all have finished: one of Foundation's that is
+    // cancelled finishes before what it depends on, which still points at it.
+    for operation in operations {
+      operation.cancel()
+      operation.whenItHasFinished { _ in withExtendedLifetime(operations) {} }
+    }
     queue.addOperations(operations, waitUntilFinished: false)
   }
 }

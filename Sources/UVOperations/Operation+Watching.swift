@@ -6,11 +6,21 @@ extension Operation {
   /// On the thread that handlers of ours are called on, and on a global queue for a foreign operation.
   func whenItHasFinished(_ body: @escaping @Sendable (Operation) -> Void) {
     if let operation = self as? AsynchronousOperation { return operation.addHandler { body($0) } }
-    let watcher = BlockOperation { body(self) }
+    let watcher = Watcher { body(self) }
     watcher.addDependency(self)
-    watchers.addOperation(watcher)
+    watcher.start()  // Waits for the dependency, and is held meanwhile.
   }
 }
 
-/// Where operations run that wait for another's end.
-private let watchers = OperationQueue()
+/// One of ours, because Foundation may overlook that a dependency of its own has finished.
+private final class Watcher: AsynchronousOperation, @unchecked Sendable {
+  // Unchecked: as AsynchronousOperation.
+  private let body: @Sendable () -> Void
+
+  init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+
+  override func main() {
+    body()
+    finish()
+  }
+}

@@ -4,7 +4,10 @@ extension OperationQueue {
   /// Adds `operations`, in order. Any thread, and async code too.
   ///
   /// They are in the queue when this returns.
-  public func add(_ operations: Operation...) {
+  public func add(_ operations: Operation...) { add(operations) }
+
+  /// The same for an array.
+  public func add(_ operations: [Operation]) {
     addOperations(operations, waitUntilFinished: false)
   }
 
@@ -19,8 +22,8 @@ extension OperationQueue {
   }
   /// Waits until no operation is left in the queue, those included that are added meanwhile.
   ///
-  /// For async code, which must not block; otherwise as Foundation's. Cancelling the task has no effect: cancel the operations.
-  public func waitUntilAllOperationsAreFinished() async {
+  /// For async code, which must not block in `waitUntilAllOperationsAreFinished()`. Cancelling the task has no effect: cancel the operations.
+  public func waitUntilEmpty() async {
     while case let operations = operations, !operations.isEmpty {
       for operation in operations {
         await withUnsafeContinuation { continuation in

@@ -17,8 +17,11 @@ extension OperationQueue {
     let countdown = Countdown(operations.count)
     if operations.isEmpty { continuation.finish() }
     for operation in operations {
-      operation.whenFinished { result in
-        continuation.yield(result)
+      // As a waiter, for whom the finishing thread is good enough: elsewhere two results could pass each other.
+      operation.addHandler(waiter: countdown) { finished in
+        if let operation = finished as? ResultOperation<Output>, let result = operation.result {
+          continuation.yield(result)
+        }
         if countdown.isOver() { continuation.finish() }
       }
     }

@@ -1,12 +1,15 @@
+internal import Foundation
+internal import Locking
+
 extension ResultOperation {
   /// Makes an operation that depends on this one and turns its output into another.
   ///
-  /// Any thread. The new operation has to be put into a queue, or started, like any other. `transform` is called once, on the thread that
-  /// starts it; when this operation fails or is cancelled, the new one fails with the same error instead.
+  /// Any thread. Both operations have to be put into a queue, or started, like any others. `transform` is called once, on the thread that
+  /// starts the new one; when this operation fails or is cancelled, the new one fails with the same error instead.
   public func map<NewOutput: Sendable>(
     _ transform: @escaping @Sendable (Output) throws -> NewOutput
   ) -> ResultOperation<NewOutput> {
-    let next = DerivedOperation { try transform(self.output) }
+    let next = DerivedOperation("\(displayName).map", from: self) { try transform($0.get()) }
     next.addDependency(self)
     return next
   }
@@ -18,8 +21,8 @@ extension ResultOperation {
   public func recover(
     _ replacement: @escaping @Sendable (any Error) throws -> Output
   ) -> ResultOperation<Output> {
-    let next = DerivedOperation<Output> {
-      do { return try self.output } catch { return try replacement(error) }
+    let next = DerivedOperation("\(displayName).recover", from: self) {
+      do { return try $0.get() } catch { return try replacement(error) }
     }
     next.startsAfterFailedDependencies = true
     next.addDependency(self)
@@ -27,17 +30,37 @@ extension ResultOperation {
   }
 }
 
-/// Finishes with the value of an expression.
-private final class DerivedOperation<Output: Sendable>: ResultOperation<Output>, @unchecked Sendable
+/// Finishes with what a function makes of the result of another operation.
+private final class DerivedOperation<Input: Sendable, Output: Sendable>: ResultOperation<Output>,
+  @unchecked Sendable
 {
-  // Unchecked: as ResultOperation.
-  private let expression: OperationInput<Output>
+  // Unchecked: as ResultOperation; `source` is read in `main()` and let go of after it.
+  private var source: [ResultOperation<Input>]
+  private let transform: Lock<(@Sendable (Result<Input, any Error>) throws -> Output)?>
 
-  init(_ expression: @escaping @Sendable () throws -> Output) {
-    self.expression = OperationInput(expression)
+  init(
+    _ name: String, from source: ResultOperation<Input>,
+    _ transform: @escaping @Sendable (Result<Input, any Error>) throws -> Output
+  ) {
+    self.source = [source]
+    self.transform = Lock(transform)
+    super.init()
+    self.name = name
   }
 
-  override func main() { finish(Result { try expression.take() }) }
+  // It may be the last of a long chain, none of which has run.
+  deinit { ReleaseInTurn.release(&source) }
 
-  override func releaseResources() { expression.release() }
+  override func main() {
+    guard let transform = transform.withLock({ $0.take() }) else { return }
+    let input = Result { try source[0].output }
+    finish(Result { try transform(input) })
+  }
+
+  override func releaseResources() {
+    ReleaseInTurn.release(&source)
+    let unused = transform.withLock { $0.take() }
+    // It goes when the lock is free: with it may go anything of the user's.
+    withExtendedLifetime(unused) {}
+  }
 }

@@ -61,8 +61,7 @@ struct ChainingTests {
       let text = number.map { "\($0)" }.recover { "\($0)" }
       (first, last) = (number, text)
       let middle = text.dependencies
-      let queue = OperationQueue()
-      for operation in [number, text] + middle { queue.add(operation) }
+      OperationQueue().add([number, text] + middle)
       #expect(try await text.value == "42")
     }
     await eventually { first == nil && last == nil }
@@ -76,6 +75,17 @@ struct ChainingTests {
       (first, mapped) = (number, number.map { $0 + 1 })
     }
     await eventually { first == nil && mapped == nil }
+  }
+
+  @Test func aVeryLongChainThatNeverRanIsReleased() async {
+    weak var first: Later?
+    do {
+      let source = Later()
+      var last = source.map { $0 }
+      first = source
+      for _ in 0..<20_000 { last = last.map { $0 } }
+    }
+    await eventually { first == nil }
   }
 
   @Test(arguments: [false, true])

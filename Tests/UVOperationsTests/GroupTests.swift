@@ -120,6 +120,21 @@ struct GroupTests {
     #expect(group.progress.completedUnitCount == 2_000)
   }
 
+  /// Foundation's, cancelled, finish before what they depend on, which points at them all the same.
+  @Test func foundationsOperationsOfAGroupThatNeverStartsOutliveWhatTheyDependOn() async {
+    for _ in 0..<300 {
+      let dependency = Later()
+      let group: GroupOperation = {
+        let operations = (0..<5).map { _ in BlockOperation {} }
+        for operation in operations { operation.addDependency(dependency) }
+        return GroupOperation(operations + [dependency])
+      }()
+      group.cancel()
+      group.start()
+      _ = await dependency.thrown
+    }
+  }
+
   enum End: CaseIterable { case finished, cancelled, neverStarted }
 
   @Test(arguments: End.allCases)

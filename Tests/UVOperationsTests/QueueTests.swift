@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import UV
 import UVOperations
 
 @Suite(.timeLimit(.minutes(1)))
@@ -146,12 +147,55 @@ struct QueueTests {
 
   @Test func waitingAsyncEndsWhenTheQueueIsEmpty() async {
     let queue = OperationQueue()
-    await queue.waitUntilAllOperationsAreFinished()
+    await queue.waitUntilEmpty()
     let added = Later(5)
     let operations = (0..<50).map { Later($0 % 5) }
     operations[49].whenFinished { queue.add(added) }
     for operation in operations { queue.add(operation, BlockOperation {}) }
-    await queue.waitUntilAllOperationsAreFinished()
+    await queue.waitUntilEmpty()
     #expect(operations.allSatisfy(\.isFinished) && queue.operationCount == 0)
+  }
+
+  /// Foundation by itself sometimes overlooks that the last of them has finished.
+  @Test func waitingAsyncForFoundationsOperationsAlwaysEnds() async {
+    let queue = OperationQueue()
+    for round in 0..<3_000 {
+      for _ in 0..<4 {
+        queue.addOperation { for _ in 0..<(round % 300) { _ = getppid() } }
+      }
+      await queue.waitUntilEmpty()
+      #expect(queue.operationCount == 0)
+    }
+  }
+
+  @Test func resultsOfOneLoopDoNotPassEachOther() async throws {
+    try await withLoop { loop in
+      let order = Collected<Int>()
+      let operations = (0..<2_000).map { number in
+        LoopNumber(number, loop) { order.append(number) }
+      }
+      var outputs: [Int] = []
+      for await result in OperationQueue().results(of: operations) {
+        outputs.append(try result.get())
+      }
+      #expect(outputs == order.values)
+    }
+  }
+
+  private final class LoopNumber: ResultOperation<Int>, @unchecked Sendable {
+    private let number: Int
+    private let loop: EventLoop
+    private let willFinish: @Sendable () -> Void
+
+    init(_ number: Int, _ loop: EventLoop, _ willFinish: @escaping @Sendable () -> Void) {
+      (self.number, self.loop, self.willFinish) = (number, loop, willFinish)
+    }
+
+    override func main() {
+      try! loop.execute {
+        self.willFinish()
+        self.finish(returning: self.number)
+      }
+    }
   }
 }

@@ -3,7 +3,7 @@ import Testing
 
 /// How often a race is run: very often where it is quick, less often where every step is checked.
 #if DEBUG
-  let rounds = 5_000
+  let rounds = 2_000
 #else
   let rounds = 100_000
 #endif
