@@ -40,6 +40,7 @@ public struct Backoff: Hashable, Sendable {
     let first = initialDelay / .seconds(1)
     guard first > 0 else { return 0 }
     let growth = pow(factor > 1 ? factor : 1, Double(max(attempt, 1) - 1))
-    return min(first * growth, max(maximumDelay / .seconds(1), 0))
+    // The last is for what a Duration can no longer be made of.
+    return min(first * growth, max(maximumDelay / .seconds(1), 0), 1e15)
   }
 }

@@ -97,7 +97,8 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   package override func stopRequest(_ error: any Error) { end(.failure(error)) }
 
   public override func releaseResources() {
-    if hasBegun { timerLoop.core.perform { self.endTimer() } }  // If somebody else has finished the operation.
+    // It is still there if somebody else has finished the operation.
+    if hasBegun { timerLoop.core.perform { self.endTimer() } }
     let unused = tick.withLock { $0.take() }
     // It goes when the lock is free: with it may go anything of the user's.
     withExtendedLifetime(unused) {}
@@ -116,7 +117,8 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   }
 
   private func callTick() {
-    guard let tick = tick.withLock({ $0 }) else { return endTimer() }  // The operation is finishing.
+    // There is none when the operation is finishing.
+    guard let tick = tick.withLock({ $0 }) else { return endTimer() }
     ticks += 1
     isTicking = true
     let number = ticks

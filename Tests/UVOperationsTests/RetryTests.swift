@@ -204,7 +204,9 @@ struct BackoffTests {
     #expect(delays(Backoff(from: .seconds(1), by: -3, jitter: .nan), 2) == [1, 1])
     #expect(delays(Backoff(from: .seconds(1), upTo: .seconds(-1), jitter: 0), 2) == [0, 0])
     #expect(
-      delays(Backoff(from: never, by: 1e300, upTo: never, jitter: 0), 3).allSatisfy { $0 > 1e18 })
+      delays(Backoff(from: never, by: 1e300, upTo: never, jitter: 0), 3).allSatisfy { $0 == 1e15 })
+    let longest = Duration(attoseconds: .max)
+    #expect(delays(Backoff(from: longest, upTo: longest, jitter: 0), 2) == [1e15, 1e15])
     #expect(Backoff().delay(afterAttempt: .max) <= .seconds(30))
     #expect(Backoff().delay(afterAttempt: .min) <= .milliseconds(100))
   }
