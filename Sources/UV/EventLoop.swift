@@ -90,7 +90,8 @@ public final class EventLoop: Sendable {
   ///
   /// Any thread, the loop's own included; again while it goes on or afterwards, and the shortest grace period counts. What
   /// waits on the loop ends with ``EventLoopClosed``. A name look-up that is running cannot be interrupted: the loop waits
-  /// for the system's resolver, up to its own time limit. So does it for a closure that runs in the thread pool. Cancelling the task has no effect.
+  /// for the system's resolver, up to its own time limit, and for a closure in the thread pool until it returns. Cancelling
+  /// the task has no effect.
   public func shutdown(gracePeriod: Duration = .zero) async {
     beginShutdown(gracePeriod)
     await withUnsafeContinuation { continuation in

@@ -174,7 +174,9 @@ package final class LoopCore: @unchecked Sendable {
   ///   submits often that saves most of the system calls.
   private func runWaiting() -> Bool {
     let limit = jobsRun &+ 1_000
-    for _ in 0..<16 where jobsRun < limit {
+    var rounds = 0
+    while rounds < 16, jobsRun < limit {
+      rounds += 1
       let ranLocal = runLocal()
       let ranOther = isStopping ? false : runOther?() ?? false
       if !runInbox() && !ranLocal && !ranOther { return nextTurnJobs.isEmpty }
@@ -183,7 +185,8 @@ package final class LoopCore: @unchecked Sendable {
   }
 
   private func drainLocal() {
-    for _ in 0..<16 where !runLocal() { return }
+    var rounds = 0
+    while rounds < 16, runLocal() { rounds += 1 }
   }
 
   /// Runs what was queued on this thread. Returns whether there was something.
