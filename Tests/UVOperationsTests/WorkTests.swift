@@ -78,6 +78,32 @@ struct WorkTests {
     }
   }
 
+  /// A pipe with a name blocks whoever opens it until somebody opens the other end.
+  @Test func cancellingAnOpenThatBlocksLetsASerialQueueGoOn() async throws {
+    try await withLoop { loop in
+      let path = FileManager.default.temporaryDirectory.path + "/swift-uv-\(UUID())"
+      #expect(mkfifo(path, 0o600) == 0)
+      let entered = Counter()
+      let blocked = WorkOperation(on: loop) {
+        entered.increment()
+        close(open(path, O_RDONLY))
+      }
+      let next = Later()
+      let queue = OperationQueue()
+      queue.maxConcurrentOperationCount = 1
+      queue.add(blocked, next)
+      await eventually { entered.value == 1 }
+      blocked.cancel()
+      let output = try await next.value
+      #expect(output == 42)
+      #expect(await blocked.thrown is CancellationError)
+      let bothEnds = open(path, O_RDWR)
+      await eventually { loop.statistics.requests == 0 }
+      close(bothEnds)
+      unlink(path)
+    }
+  }
+
   enum End: CaseIterable { case finished, cancelledBefore, cancelledLater, neverStarted }
 
   @Test(arguments: End.allCases)
