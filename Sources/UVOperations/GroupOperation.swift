@@ -15,7 +15,7 @@ internal import UV
 /// - Failing: with the first failure, after which the others are cancelled, or, if they are to go on, with all of them as
 ///   ``GroupFailed``. Of an operation that is no ``AsynchronousOperation`` only cancellation counts as failure.
 /// - Cancelling, or running out of ``ResultOperation/timeout``, cancels the operations. The group then waits for them to finish, so that
-///   nothing of it is still running when what depends on it starts. A group that is cancelled before its start cancels its operations too.
+///   nothing of it is still running when what depends on it starts. A group that is cancelled before its start, or finished by hand, cancels its operations too.
 public final class GroupOperation: ResultOperation<Void>, ProgressReporting, @unchecked Sendable {
   // Unchecked: as ResultOperation; `state` is guarded, `progress` and the queue may be used on any thread.
 
@@ -100,14 +100,15 @@ public final class GroupOperation: ResultOperation<Void>, ProgressReporting, @un
       defer { state.operations = [] }
       return (state.operations, state.isStarted)
     }
-    if isStarted { return }
-    // Nobody else will start them, and somebody may wait for one. All are held until all have finished: one of Foundation's that is
-    // cancelled finishes before what it depends on, which still points at it.
-    for operation in operations {
+    let unfinished = operations.filter { !$0.isFinished }
+    // There are some if the group has never started, or somebody else has finished it. All are held until all have finished: one of
+    // Foundation's that is cancelled finishes before what it depends on, which still points at it.
+    for operation in unfinished {
       operation.cancel()
       operation.whenItHasFinished { _ in withExtendedLifetime(operations) {} }
     }
-    queue.addOperations(operations, waitUntilFinished: false)
+    // Nobody else will start them, and somebody may wait for one.
+    if !isStarted { queue.addOperations(unfinished, waitUntilFinished: false) }
   }
 }
 

@@ -79,6 +79,18 @@ struct GroupTests {
     #expect(operations.allSatisfy { $0.mains.value == 0 })
   }
 
+  @Test func finishingByHandCancelsTheOperations() async {
+    let stuck = (0..<3).map { _ in Stuck() }
+    let plain = BlockOperation {}
+    plain.addDependency(stuck[0])
+    let group = GroupOperation(stuck + [plain])
+    group.start()
+    group.finish()
+    #expect(await group.thrown == nil)
+    for operation in stuck { #expect(await operation.thrown is CancellationError) }
+    await eventually { plain.isFinished }
+  }
+
   @Test func groupsNest() async throws {
     let inner = GroupOperation((0..<3).map { Later($0) })
     let outer = GroupOperation(inner, Later())
