@@ -73,12 +73,12 @@ func retry(on queue: OperationQueue) async throws {
 }
 
 /// Two seconds of a minute; what waits behind it in the queue ends with it.
-func cancellationHalfWay(on queue: OperationQueue) async {
+func cancellationHalfWay(on queue: OperationQueue) async throws {
   let minute = TimerOperation(every: .seconds(1), count: 60) { say("cancellation: second \($0)") }
   let next = TimerOperation(after: .zero)
   next.addDependency(minute)
   queue.add(minute, next)
-  try? await EventLoop.shared.sleep(for: .milliseconds(2_500))
+  try await EventLoop.shared.sleep(for: .milliseconds(2_500))
   queue.cancelAllOperations()
   await queue.waitUntilEmpty()
   say("cancellation: left in the queue: \(queue.operationCount)")
@@ -93,4 +93,4 @@ try await chain(on: queue)
 try await repeatingTick(on: queue)
 await timeout(on: queue)
 try await retry(on: queue)
-await cancellationHalfWay(on: queue)
+try await cancellationHalfWay(on: queue)

@@ -3,7 +3,8 @@ import Foundation
 extension Operation {
   /// Calls `body` once when the operation, which may be Foundation's, has finished.
   ///
-  /// On the thread that handlers of ours are called on, and on a global queue for a foreign operation.
+  /// On the thread that handlers of ours are called on, and on a global queue for a foreign operation; at once, on this thread, if it has
+  /// finished.
   func whenItHasFinished(_ body: @escaping @Sendable (Operation) -> Void) {
     if let operation = self as? AsynchronousOperation { return operation.addHandler { body($0) } }
     let watcher = Watcher { body(self) }

@@ -31,10 +31,10 @@ extension ResultOperation {
 }
 
 /// Finishes with what a function makes of the result of another operation.
+// The proof for `Sendable`: `source` is read in `main()` and let go of after it; `transform` is guarded.
 private final class DerivedOperation<Input: Sendable, Output: Sendable>: ResultOperation<Output>,
   @unchecked Sendable
 {
-  // Unchecked: as ResultOperation; `source` is read in `main()` and let go of after it.
   private var source: [ResultOperation<Input>]
   private let transform: Lock<(@Sendable (Result<Input, any Error>) throws -> Output)?>
 
