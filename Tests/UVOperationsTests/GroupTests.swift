@@ -50,15 +50,23 @@ struct GroupTests {
 
   @Test(arguments: [false, true])
   func stoppingAGroupStopsAndAwaitsItsOperations(byTimeout: Bool) async {
-    let plain = BlockOperation { usleep(20_000) }  // Cannot be interrupted.
+    let began = Counter()
+    let mayEnd = DispatchSemaphore(value: 0)
+    let plain = BlockOperation {  // Cannot be interrupted.
+      began.increment()
+      mayEnd.wait()
+    }
     let stuck = (0..<5).map { _ in Stuck() }
     let waiting = Later()
     waiting.addDependency(stuck[0])
     let group = GroupOperation(stuck + [plain, waiting])
-    if byTimeout { group.timeout = .milliseconds(10) }
+    if byTimeout { group.timeout = .seconds(1) }
     OperationQueue().add(group)
-    await eventually { stuck.allSatisfy { $0.mains.value == 1 } }
+    await eventually { began.value == 1 }
     if !byTimeout { group.cancel() }
+    await eventually { waiting.isFinished && stuck.allSatisfy(\.isFinished) }
+    #expect(!group.isFinished, "one of its operations still runs")
+    mayEnd.signal()
     let error = await group.thrown
     #expect(byTimeout ? error is OperationTimedOut : error is CancellationError)
     #expect(plain.isFinished && waiting.isFinished && stuck.allSatisfy(\.isFinished))

@@ -109,7 +109,7 @@ struct TickTests {
       let ticks = TimerOperation(every: .milliseconds(1), count: 4, on: loop) { _ in
         running.update { $0 += 1 }
         most.update { $0 = max($0, running.value) }
-        usleep(5_000)  // Five intervals of work.
+        keepBusy(for: .milliseconds(5))  // Five intervals of work.
         running.update { $0 -= 1 }
       }
       ticks.whenFinished { _ in #expect(running.value == 0) }
