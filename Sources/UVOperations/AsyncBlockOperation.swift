@@ -15,7 +15,7 @@ internal import Locking
 /// ```
 ///
 /// - Threads: a block runs once, on the thread that starts the operation; the body of a task runs on Swift's global executor.
-/// - Failing: ``ResultOperation/finish(throwing:)`` of the operation, or an error of the task's body.
+/// - Failing: ``ResultOperation/finish(throwing:)`` of the operation, while `finish` is held if there is one, or an error of the task's body.
 /// - Cancelling, or running out of ``ResultOperation/timeout``, finishes the operation at once, so that its queue goes on. The work learns of
 ///   it from `isCancelled`, ``AsynchronousOperation/onCancel(_:)``, or the cancellation of the task, and may end later, unseen.
 /// - Ownership: the block is released when it has run, and without a run when the operation finishes.

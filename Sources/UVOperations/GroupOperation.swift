@@ -15,7 +15,8 @@ internal import UV
 /// - Failing: with the first failure, after which the others are cancelled, or, if they are to go on, with all of them as
 ///   ``GroupFailed``. Of an operation that is no ``AsynchronousOperation`` only cancellation counts as failure.
 /// - Cancelling, or running out of ``ResultOperation/timeout``, cancels the operations. The group then waits for them to finish, so that
-///   nothing of it is still running when what depends on it starts. A group that is cancelled before its start, or finished by hand, cancels its operations too.
+///   nothing of it is still running when what depends on it starts. A group that is cancelled before its start, or finished by hand,
+///   cancels its operations too, and does not wait.
 public final class GroupOperation: ResultOperation<Void>, ProgressReporting, @unchecked Sendable {
   // Unchecked: as ResultOperation; `state` is guarded, `progress` and the queue may be used on any thread.
 
