@@ -10,6 +10,7 @@ internal import Dispatch
 /// alive as long as somebody holds it. A loop does not survive `fork` without `exec`, as libuv's do not.
 public final class EventLoop: Sendable {
   package let core: LoopCore
+  let isolation: LoopIsolation
   private let isPermanent: Bool
 
   /// Starts a loop on a thread of its own.
@@ -21,6 +22,7 @@ public final class EventLoop: Sendable {
 
   private init(core: LoopCore, isPermanent: Bool) throws(IOError) {
     self.core = core
+    isolation = LoopIsolation(core)
     self.isPermanent = isPermanent
     // The thread does not exist yet, so nobody else reads these. They are not retained: whoever has this loop as its
     // executor holds it.

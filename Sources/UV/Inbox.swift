@@ -1,7 +1,9 @@
 /// A piece of work on its way to a loop thread.
 enum Job: Sendable {
-  /// A job of the Swift concurrency runtime. It must be run, even if the loop has closed.
+  /// A job of the Swift concurrency runtime, of a task that prefers the loop. It must be run, even if the loop has closed.
   case task(UnownedJob)
+  /// The same of an actor whose executor is the loop.
+  case isolated(UnownedJob)
   case work(@Sendable () -> Void)
 }
 

@@ -27,7 +27,7 @@ final class LateJobs: Sendable {
   /// Runs `body` here, on the loop's thread, while no late job runs.
   func hold(_ body: () -> Void) { queue.sync(execute: body) }
 
-  func run(_ job: UnownedJob, for core: LoopCore) {
+  func run(_ job: Job, for core: LoopCore) {
     queue.async { core.run(job) }
   }
 }

@@ -145,7 +145,11 @@ package final class LoopCore: @unchecked Sendable {
   }
 
   func enqueue(_ job: UnownedJob) {
-    if !submit(.task(job), .existing) { late.run(job, for: self) }
+    if !submit(.task(job), .existing) { late.run(.task(job), for: self) }
+  }
+
+  func enqueueIsolated(_ job: UnownedJob) {
+    if !submit(.isolated(job), .existing) { late.run(.isolated(job), for: self) }
   }
 
   /// Whether new handles and requests are welcome. Loop thread only.
@@ -153,19 +157,20 @@ package final class LoopCore: @unchecked Sendable {
 
   // MARK: Running jobs
 
-  private func run(_ job: Job) {
-    switch job {
-    case .task(let job): run(job)
-    case .work(let work): work()
-    }
-  }
-
-  func run(_ job: UnownedJob) {
+  func run(_ job: Job) {
+    if case .work(let work) = job { return work() }
     guard let executor, let taskExecutor else {
       // Set before the loop is handed out, so this would be our mistake, and the task can neither run nor be refused.
       fatalError("An event loop was given a task before it had its executor.")
     }
-    unsafe job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor)
+    switch job {
+    // Isolated to nobody, which is what the task goes on as: otherwise the runtime queues it again, to leave an isolation that it
+    // was never in.
+    case .task(let job): unsafe job.runSynchronously(on: taskExecutor)
+    case .isolated(let job):
+      unsafe job.runSynchronously(isolatedTo: executor, taskExecutor: taskExecutor)
+    case .work(let work): work()
+    }
   }
 
   /// Runs what waits for this thread, and what that brings, for a bounded number of rounds, so that I/O has its turn too.
@@ -372,7 +377,7 @@ package final class LoopCore: @unchecked Sendable {
       nextTurnJobs = []
       for job in jobs {
         switch job {
-        case .task(let job): late.run(job, for: self)
+        case .task, .isolated: late.run(job, for: self)
         case .work(let work): work()
         }
       }

@@ -43,6 +43,23 @@ import UV
     }
   }
 
+  @Test func resumingATaskCostsOneJob() async throws {
+    try await withLoop { loop in
+      let before = loop.statistics.jobsRun
+      try await Task(executorPreference: loop) {
+        for _ in 0..<1_000 {
+          try await withUnsafeThrowingContinuation {
+            (resumed: UnsafeContinuation<Void, any Error>) in
+            do { try loop.execute { resumed.resume() } } catch { resumed.resume(throwing: error) }
+          }
+        }
+      }.value
+      try await loop.run {}
+      // Each time what resumes it is another.
+      #expect(loop.statistics.jobsRun - before < 2_500)
+    }
+  }
+
   @Test func manyTasksAllFinish() async throws {
     try await withLoop { loop in
       let sum = await withTaskGroup(of: Int.self) { group in
