@@ -11,25 +11,23 @@ struct EnqueueRaceTests {
       endThisProcessIfItHangs()
       let counts = Counts()
       let queue = OperationQueue()
-      for _ in 0..<5 {
-        await Race<(dependency: any CountedOperation, dependent: any CountedOperation)>(
-          latest: .microseconds(1)
-        ) {
-          $0.dependency.finishWork()
-        } against: {
-          queue.addOperation($0.dependent)
-        }
-        .run { round in
-          let dependency = makeCounted(round, counts)
-          dependency.start()
-          let dependent = makeCounted(round / 2, counts, .inMain)
-          dependent.addDependency(dependency)
-          return (dependency, dependent)
-        } check: {
-          $0.dependent.spinUntilFinished()
-        }
+      await Race<(dependency: any CountedOperation, dependent: any CountedOperation)>(
+        latest: .microseconds(1)
+      ) {
+        $0.dependency.finishWork()
+      } against: {
+        queue.addOperation($0.dependent)
       }
-      await counts.expectEachOnce(10 * rounds, in: queue)
+      .run { round in
+        let dependency = makeCounted(round, counts)
+        dependency.start()
+        let dependent = makeCounted(round / 2, counts, .inMain)
+        dependent.addDependency(dependency)
+        return (dependency, dependent)
+      } check: {
+        $0.dependent.spinUntilFinished()
+      }
+      await counts.expectEachOnce(2 * rounds, in: queue)
     }
     expectNoComplaint(result)
   }
