@@ -120,7 +120,7 @@ package final class Connector: @unchecked Sendable {
   private func finish(_ result: Result<StreamCore, any Error>) {
     guard let completion else { return }
     self.completion = nil
-    lookUp?.cancel()
+    lookUp?.cancel(CancellationError())
     nextAttempt?.discard()
     timeoutTimer?.discard()
     for attempt in attempts { attempt.abandon() }

@@ -3,7 +3,7 @@ extension EventLoop {
   public struct Statistics: Hashable, Sendable {
     /// Open timers, streams, listeners and signal observers.
     public let handles: Int
-    /// Name look-ups and closures that libuv's thread pool has, or has waiting.
+    /// What the thread pool does for the loop, or has waiting: files, name look-ups, closures.
     public let requests: Int
     /// Tasks and closures that were run.
     public let jobsRun: Int

@@ -91,9 +91,10 @@ public final class EventLoop: Sendable {
   /// returns when nothing is left. Tasks that still have the loop as their executor end on another thread.
   ///
   /// Any thread, the loop's own included; again while it goes on or afterwards, and the shortest grace period counts. What
-  /// waits on the loop ends with ``EventLoopClosed``. A name look-up that is running cannot be interrupted: the loop waits
-  /// for the system's resolver, up to its own time limit, and for a closure in the thread pool until it returns. Cancelling
-  /// the task has no effect.
+  /// waits on the loop ends with ``EventLoopClosed``; open files go on until the grace period is over. What runs in
+  /// the thread pool cannot be interrupted: the loop waits for the system's resolver, up to its own time limit, for a closure
+  /// until it returns, for the opening of a FIFO until it has another end, and says so through ``Report`` after a second.
+  /// Cancelling the task has no effect.
   public func shutdown(gracePeriod: Duration = .zero) async {
     beginShutdown(gracePeriod)
     await withUnsafeContinuation { continuation in

@@ -42,7 +42,8 @@ package final class LoopCore: @unchecked Sendable {
   /// Runs what the loop's thread has to do besides, before it polls. Returns whether there was something.
   var runOther: (() -> Bool)?
   private var grace: Deadline?
-  var requests: [ObjectIdentifier: any LoopRequest] = [:]
+  private var graceIsOver = false
+  @exclusivity(unchecked) private var requests = RequestList()
   var executor: UnownedSerialExecutor?
   var taskExecutor: UnownedTaskExecutor?
 
@@ -154,6 +155,9 @@ package final class LoopCore: @unchecked Sendable {
 
   /// Whether new handles and requests are welcome. Loop thread only.
   var acceptsNew: Bool { grace == nil }
+
+  /// Whether requests of the thread pool still have time to run. Loop thread only.
+  var takesRequests: Bool { !graceIsOver }
 
   // MARK: Running jobs
 
@@ -308,15 +312,29 @@ package final class LoopCore: @unchecked Sendable {
 
   private func drain(until deadline: Deadline) {
     grace = min(deadline, grace ?? deadline)
-    for request in requests.values { request.loopIsClosing() }
+    for request in requests.all where !request.mayFinishDuringShutdown {
+      request.loopIsClosing()
+    }
     closeHandles { !$0.mayFinishDuringShutdown }
     uv_timer_start(graceTimer, graceDidEnd, LoopCore.ticks(until: grace!, on: uv), 0)
     stopIfQuiet()
   }
 
   fileprivate func endGrace() {
+    graceIsOver = true
+    for request in requests.all { request.loopIsClosing() }
     closeHandles { _ in true }
+    uv_timer_start(graceTimer, shutdownIsSlow, 1_000, 0)
     stopIfQuiet()
+  }
+
+  /// Says what a shutdown waits for: requests that run cannot be interrupted.
+  fileprivate func reportWhatIsLeft() {
+    let left = requests.all.map(\.purpose).sorted()
+    guard !left.isEmpty else { return }
+    let more = left.count > 5 ? " and \(left.count - 5) more" : ""
+    Report.send(
+      "an event loop that shuts down waits for: \(left.prefix(5).joined(separator: ", "))\(more)")
   }
 
   private func closeHandles(_ isIncluded: (HandleCore) -> Bool) {
@@ -335,6 +353,8 @@ package final class LoopCore: @unchecked Sendable {
   }
 
   private func close() {
+    // A request that one of the last jobs began would end when nobody runs the task any more that waits for it.
+    graceIsOver = true
     runLastJobs()
     closeHandles { _ in true }  // What the last jobs have opened that may use a grace period.
     uv_close(UnsafeMutableRawPointer(wake).assumingMemoryBound(to: uv_handle_t.self), nil)
@@ -393,13 +413,13 @@ package final class LoopCore: @unchecked Sendable {
     stopIfQuiet()
   }
 
-  func requestStarted(_ request: any LoopRequest) {
-    requests[ObjectIdentifier(request)] = request
+  func requestStarted(_ request: AnyPoolRequest) {
+    requests.insert(request)
     counters.requests.add(1)
   }
 
-  func requestEnded(_ request: any LoopRequest) {
-    requests[ObjectIdentifier(request)] = nil
+  func requestEnded(_ request: AnyPoolRequest) {
+    requests.remove(request)
     counters.requests.add(-1)
     stopIfQuiet()
   }
@@ -413,11 +433,6 @@ package final class LoopCore: @unchecked Sendable {
     let now = uv_now(uv)
     return due > now ? due - now : 0
   }
-}
-
-/// A request of libuv's thread pool, which a shutdown must cancel and wait for.
-protocol LoopRequest: AnyObject {
-  func loopIsClosing()
 }
 
 /// Memory for one of the loop's own handles, whose `data` is nil, unlike that of a ``HandleCore``.
@@ -445,6 +460,10 @@ private func pollDidReturn(_ handle: UnsafeMutablePointer<uv_check_t>?) {
 
 private func graceDidEnd(_ handle: UnsafeMutablePointer<uv_timer_t>?) {
   core(handle!.pointee.loop).endGrace()
+}
+
+private func shutdownIsSlow(_ handle: UnsafeMutablePointer<uv_timer_t>?) {
+  core(handle!.pointee.loop).reportWhatIsLeft()
 }
 
 private func collectHandle(

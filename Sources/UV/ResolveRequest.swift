@@ -1,65 +1,39 @@
 internal import CUV
 
 /// One name look-up in libuv's thread pool.
-///
-/// libuv holds a reference from a successful `start` until `lookUpDidFinish`, also after a cancellation: a look-up that
-/// runs cannot be interrupted, so its result is thrown away when it comes.
-///
-/// Loop thread only, but for `init`.
-// Unchecked: the variables are loop thread only.
-package final class ResolveRequest: LoopRequest, @unchecked Sendable {
-  package typealias Completion = (Result<[SocketAddress], any Error>) -> Void
-
-  private let loop: LoopCore
+// Unchecked: as PoolRequest.
+package final class ResolveRequest: PoolRequest<[SocketAddress]>, @unchecked Sendable {
   private let host: String
   private let port: Int
-  private let request = UnsafeMutablePointer<uv_getaddrinfo_t>.allocate(capacity: 1)
-  private var completion: Completion?
-  private var isRunning = false
+  private let lookUp = UnsafeMutablePointer<uv_getaddrinfo_t>.allocate(capacity: 1)
+  private var list: UnsafeMutablePointer<addrinfo>?
 
   package init(loop: LoopCore, host: String, port: Int) {
-    self.loop = loop
     self.host = host
     self.port = port
+    super.init(loop: loop, "resolve", FileSubject(text: host))
   }
 
-  deinit { request.deallocate() }
+  deinit { lookUp.deallocate() }
 
   /// Calls `completion` exactly once: at once for a numeric address and for what can be refused without asking.
-  package func start(_ completion: @escaping Completion) {
+  package override func start(_ completion: @escaping Completion) {
     loop.preconditionIsCurrent()
     if let known = Result(asking: { try knownAddress() }) { return completion(known) }
-    guard loop.acceptsNew else { return completion(.failure(EventLoopClosed())) }
-    self.completion = completion
+    super.start(completion)
+  }
+
+  override var mayBlock: Bool { true }
+
+  override var request: UnsafeMutablePointer<uv_req_t>? {
+    UnsafeMutableRawPointer(lookUp).assumingMemoryBound(to: uv_req_t.self)
+  }
+
+  override func submit(_ data: UnsafeMutableRawPointer) -> CInt {
+    lookUp.pointee.data = data
     var hints = addrinfo()
     hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
-    request.pointee.data = Unmanaged.passRetained(self).toOpaque()  // Released in lookUpDidFinish.
-    let status = uv_getaddrinfo(loop.uv, request, lookUpDidFinish, host, nil, &hints)
-    guard status == 0 else {
-      Unmanaged.passUnretained(self).release()  // Refused: the callback will never run.
-      return finish(.failure(IOError(status, "resolve", host)))
-    }
-    isRunning = true
-    loop.requestStarted(self)
-  }
-
-  /// Ends the waiting with `error`, at once. What runs in the thread pool ends unseen.
-  package func cancel(_ error: any Error = CancellationError()) { stop(error) }
-
-  func loopIsClosing() { stop(EventLoopClosed()) }
-
-  private func stop(_ error: any Error) {
-    if isRunning {
-      // Fails when the look-up is past the pool's queue; its callback comes all the same.
-      uv_cancel(UnsafeMutableRawPointer(request).assumingMemoryBound(to: uv_req_t.self))
-    }
-    finish(.failure(error))
-  }
-
-  private func finish(_ result: Result<[SocketAddress], any Error>) {
-    let completion = completion
-    self.completion = nil
-    completion?(result)
+    return uv_getaddrinfo(loop.uv, lookUp, lookUpDidFinish, host, nil, &hints)
   }
 
   /// The addresses, if they can be told without a look-up.
@@ -76,12 +50,20 @@ package final class ResolveRequest: LoopRequest, @unchecked Sendable {
     }
   }
 
-  fileprivate func finishLookUp(_ status: CInt, _ list: UnsafeMutablePointer<addrinfo>?) {
-    defer { uv_freeaddrinfo(list) }
-    isRunning = false
-    loop.requestEnded(self)
-    guard status == 0 else { return finish(.failure(IOError(status, "resolve", host))) }
-    finish(.success(addresses(in: list)))
+  fileprivate func finishLookUp(
+    _ status: CInt, _ list: UnsafeMutablePointer<addrinfo>?
+  ) {
+    self.list = list
+    poolRequestIsDone(lookUp.pointee.data, Int(status))
+  }
+
+  override func result(_ status: Int) -> Result<[SocketAddress], any Error> {
+    defer {
+      uv_freeaddrinfo(list)
+      list = nil
+    }
+    guard status == 0 else { return .failure(error(status)) }
+    return .success(addresses(in: list))
   }
 
   private func addresses(in list: UnsafeMutablePointer<addrinfo>?) -> [SocketAddress] {
@@ -103,8 +85,8 @@ private func lookUpDidFinish(
   _ request: UnsafeMutablePointer<uv_getaddrinfo_t>?, _ status: CInt,
   _ list: UnsafeMutablePointer<addrinfo>?
 ) {
-  let resolve = Unmanaged<ResolveRequest>.fromOpaque(request!.pointee.data).takeRetainedValue()
-  resolve.finishLookUp(status, list)
+  let resolve = Unmanaged<AnyPoolRequest>.fromOpaque(request!.pointee.data).takeUnretainedValue()
+  unsafeDowncast(resolve, to: ResolveRequest.self).finishLookUp(status, list)
 }
 
 extension Result where Failure == any Error {
@@ -127,11 +109,6 @@ extension EventLoop {
   /// - Throws: ``IOError`` such as `nameNotKnown`, ``AddressError`` for what cannot be a host name or port, `CancellationError` at
   ///   once when the task is cancelled, ``EventLoopClosed`` if the loop shuts down.
   public func resolve(_ host: String, port: Int) async throws -> [SocketAddress] {
-    let request = ResolveRequest(loop: core, host: host, port: port)
-    return try await core.wait(.new) { continuation in
-      request.start { continuation.resume(with: $0) }
-    } cancel: {
-      request.cancel()
-    }
+    try await core.value(of: ResolveRequest(loop: core, host: host, port: port))
   }
 }

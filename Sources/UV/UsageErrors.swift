@@ -31,6 +31,36 @@ public struct EventLoopClosed: Error, Hashable, Sendable, CustomStringConvertibl
   public var description: String { "the event loop has been shut down" }
 }
 
+/// A call on a ``File`` after it was closed.
+///
+/// A slip of the caller and not of the system, so it is not an ``IOError``.
+public struct FileClosed: Error, Hashable, Sendable, CustomStringConvertible {
+  /// What was tried: `read`, `write`, `sync`.
+  public let operation: String
+
+  /// The path that the file was opened by.
+  public let path: FilePath
+
+  public init(_ operation: String, _ path: FilePath) {
+    self.operation = operation
+    self.path = path
+  }
+
+  public var description: String { "\(operation) \(path): the file is closed" }
+}
+
+/// The size of libuv's thread pool was to be set when something had run in it already.
+public struct ThreadPoolInUse: Error, Hashable, Sendable, CustomStringConvertible {
+  /// The threads that the pool has.
+  public let size: Int
+
+  public init(size: Int) { self.size = size }
+
+  public var description: String {
+    "the thread pool is in use with \(size) threads; set its size before the first file, name look-up or work"
+  }
+}
+
 /// Traps with `message` unless `condition` holds: for what a caller has done and cannot handle.
 ///
 /// `precondition` says its message in debug builds only.

@@ -32,6 +32,34 @@ extension LoopCore {
   }
 }
 
+extension LoopCore {
+  /// Starts `request` and waits for its value.
+  ///
+  /// Any thread. As ``wait(_:start:cancel:)``, with less to allocate: a request may be cancelled before it starts, and on the loop's thread
+  /// it starts here.
+  func value<Value: Sendable>(
+    of request: some LoopRequest<Value>, _ kind: Inbox.Kind = .new
+  ) async throws -> Value {
+    defer { _ = resumptions.load(ordering: .acquiring) }
+    return try await withTaskCancellationHandler {
+      try await withUnsafeThrowingContinuation { continuation in
+        let continuation = LoopContinuation(continuation: continuation, loop: self)
+        let isAccepted: Bool
+        if isCurrent {
+          isAccepted = kind == .existing || acceptsNew
+          if isAccepted { request.start { continuation.resume(with: $0) } }
+        } else {
+          isAccepted = submit(
+            .work { request.start { continuation.resume(with: $0) } }, kind)
+        }
+        if !isAccepted { continuation.resume(throwing: EventLoopClosed()) }
+      }
+    } onCancel: {
+      perform { request.cancel(CancellationError()) }
+    }
+  }
+}
+
 /// Resumes a task that waits for its loop, once, on the loop thread.
 struct LoopContinuation<Value: Sendable>: Sendable {
   fileprivate let continuation: UnsafeContinuation<Value, any Error>

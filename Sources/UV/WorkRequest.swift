@@ -1,58 +1,68 @@
 internal import CUV
 internal import Locking
+internal import Synchronization
 
-/// One closure in libuv's thread pool.
-///
-/// libuv holds a reference from a successful `start` until `workDidFinish`, also after a cancellation: work that runs cannot be interrupted.
-///
-/// Loop thread only, but for `init`.
-// Unchecked: the variables are loop thread only, `work` is guarded.
-package final class WorkRequest: LoopRequest, @unchecked Sendable {
-  package typealias Completion = (Result<Void, any Error>) -> Void
+/// One closure in libuv's thread pool, which ends with what it returns.
+// Unchecked: as PoolRequest; `work` and `returned` are guarded.
+package final class WorkRequest<Value: Sendable>: PoolRequest<Value>, @unchecked Sendable {
+  /// What runs in the pool. It may ask now and then whether somebody still waits for it.
+  typealias Work = @Sendable (_ isStopped: borrowing Atomic<Bool>) -> Result<Value, any Error>
 
-  private let loop: LoopCore
-  private let work: Lock<(@Sendable () -> Void)?>
-  private let request = UnsafeMutablePointer<uv_work_t>.allocate(capacity: 1)
-  private var completion: Completion?
-  private var isRunning = false
+  private let work: Lock<Work?>
+  private let isStopped = Atomic<Bool>(false)
+  private let returned = Lock<Result<Value, any Error>?>(nil)
+  private let workMemory = UnsafeMutablePointer<uv_work_t>.allocate(capacity: 1)
+  private let blocks: Bool
+  private let isCallersMemory: Bool
 
-  package init(loop: LoopCore, _ work: @escaping @Sendable () -> Void) {
-    self.loop = loop
+  /// A closure of the user, which may block.
+  package convenience init(
+    loop: LoopCore, _ work: @escaping @Sendable () throws -> Value
+  ) {
+    self.init(loop: loop, "work", FileSubject(), blocks: true) { _ in Result(catching: work) }
+  }
+
+  /// - Parameters:
+  ///   - blocks: See ``PoolRequest/mayBlock``.
+  ///   - usesCallersMemory: See ``PoolRequest/usesCallersMemory``.
+  init(
+    loop: LoopCore, _ operation: String, _ subject: FileSubject, blocks: Bool = false,
+    usesCallersMemory: Bool = false, _ work: @escaping Work
+  ) {
     self.work = Lock(work)
+    self.blocks = blocks
+    isCallersMemory = usesCallersMemory
+    super.init(loop: loop, operation, subject)
   }
 
-  deinit { request.deallocate() }
+  deinit { workMemory.deallocate() }
 
-  /// Calls `completion` exactly once: when the closure has run, or with the reason why nobody waits for it any more.
-  package func start(_ completion: @escaping Completion) {
-    loop.preconditionIsCurrent()
-    guard loop.acceptsNew else { return completion(.failure(EventLoopClosed())) }
-    self.completion = completion
-    request.pointee.data = Unmanaged.passRetained(self).toOpaque()  // Released in workDidFinish.
-    let status = uv_queue_work(loop.uv, request, doWork, workDidFinish)
-    guard status == 0 else {
-      Unmanaged.passUnretained(self).release()  // Refused: the callback will never run.
-      return finish(.failure(IOError(status, "work")))
-    }
-    isRunning = true
-    loop.requestStarted(self)
+  override var mayBlock: Bool { blocks }
+
+  override var usesCallersMemory: Bool { isCallersMemory }
+
+  override var mayFinishDuringShutdown: Bool { !blocks }
+
+  override var request: UnsafeMutablePointer<uv_req_t>? {
+    UnsafeMutableRawPointer(workMemory).assumingMemoryBound(to: uv_req_t.self)
   }
 
-  /// Ends the waiting with `error`, at once. Work that is still queued does not run; what runs ends unseen.
-  package func cancel(_ error: any Error) {
-    if isRunning {
-      // Fails when the work is past the pool's queue; its callback comes all the same.
-      uv_cancel(UnsafeMutableRawPointer(request).assumingMemoryBound(to: uv_req_t.self))
-    }
-    finish(.failure(error))
+  override func submit(_ data: UnsafeMutableRawPointer) -> CInt {
+    workMemory.pointee.data = data
+    return uv_queue_work(loop.uv, workMemory, doWork, workDidFinish)
   }
 
-  func loopIsClosing() { cancel(EventLoopClosed()) }
+  override func result(_ status: Int) -> Result<Value, any Error> {
+    guard status == 0 else { return .failure(error(status)) }
+    // Nothing was returned when the closure was dropped: somebody had ended the waiting before.
+    return returned.withLock { $0.take() } ?? .failure(CancellationError())
+  }
 
-  private func finish(_ result: Result<Void, any Error>) {
-    let completion = completion
-    self.completion = nil
-    completion?(result)
+  override func release() { dropWork() }
+
+  package override func cancel(_ error: any Error) {
+    isStopped.store(true, ordering: .relaxed)
+    super.cancel(error)
   }
 
   /// Releases the closure if it has not begun; it will not run any more. Any thread.
@@ -63,21 +73,16 @@ package final class WorkRequest: LoopRequest, @unchecked Sendable {
   }
 
   /// On a thread of the pool. The closure is released there when it has run.
-  fileprivate func run() { work.withLock { $0.take() }?() }
-
-  fileprivate func workEnded(_ status: CInt) {
-    isRunning = false
-    loop.requestEnded(self)
-    dropWork()
-    finish(status == 0 ? .success(()) : .failure(IOError(status, "work")))
+  override func run() {
+    guard let result = work.withLock({ $0.take() })?(isStopped) else { return }
+    returned.withLock { $0 = result }
   }
 }
 
 private func doWork(_ request: UnsafeMutablePointer<uv_work_t>?) {
-  Unmanaged<WorkRequest>.fromOpaque(request!.pointee.data).takeUnretainedValue().run()
+  Unmanaged<AnyPoolRequest>.fromOpaque(request!.pointee.data).takeUnretainedValue().run()
 }
 
 private func workDidFinish(_ request: UnsafeMutablePointer<uv_work_t>?, _ status: CInt) {
-  let work = Unmanaged<WorkRequest>.fromOpaque(request!.pointee.data).takeRetainedValue()
-  work.workEnded(status)
+  poolRequestIsDone(request!.pointee.data, Int(status))
 }
