@@ -18,7 +18,7 @@ public final class AcceptOperation: LoopOperation<TCPStream>, @unchecked Sendabl
 
   package override func startRequest() {
     listener.core.accept(ticket: ticket) { result in
-      self.finish(result.map { TCPStream($0, on: self.listener.loop) })
+      self.requestDidEnd(result.map { TCPStream($0, on: self.listener.loop) })
     }
   }
 

@@ -19,7 +19,12 @@ public final class CloseOperation: StreamOperation<Void>, @unchecked Sendable {
     super.init(evaluating: stream)
   }
 
-  package override func startRequest() { core.close(timeout: sendingTime) { self.finish() } }
+  package override func startRequest() {
+    core.close(timeout: sendingTime) { self.requestDidEnd(.success(())) }
+  }
+
+  // Finishing it by hand must not reset the connection.
+  package override var stopsWhenFinishedByHand: Bool { false }
 
   package override func stopRequest(_ error: any Error) {
     core.abort()

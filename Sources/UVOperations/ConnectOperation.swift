@@ -34,7 +34,7 @@ public final class ConnectOperation: LoopOperation<TCPStream>, @unchecked Sendab
 
   package override func startRequest() {
     connector.start { result in
-      self.finish(result.map { TCPStream($0, on: self.streamLoop) })
+      self.requestDidEnd(result.map { TCPStream($0, on: self.streamLoop) })
     }
   }
 

@@ -18,6 +18,9 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
   // `loop`, which this operation holds, for threads that read it while it is set; 0 until then.
   private let loopToWaitFor = Atomic<UInt>(0)
 
+  // Whether the request has ended or was never begun. Written in `main()` and on the loop thread.
+  private let isRequestOver = Atomic<Bool>(true)
+
   package override init() {}
 
   /// Has ``startRequest()`` called on the loop thread: at once if this is it. To be called in `main()`.
@@ -25,17 +28,37 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
     self.loop = loop
     loopToWaitFor.store(
       UInt(bitPattern: Unmanaged.passUnretained(loop).toOpaque()), ordering: .releasing)
+    isRequestOver.store(false, ordering: .relaxed)
     startTimeout()
     if loop.isCurrent { return startRequest() }
     let isAccepted = loop.core.perform {
       self.startRequest()
       // A stop on the loop thread has not waited for its turn, and found no request.
-      if self.isStopRequested { self.stopRequest(self.stopError) }
+      if self.isStopRequested || self.isFinishedByHand { self.stopRequest(self.stopError) }
     }
-    if !isAccepted { finish(throwing: EventLoopClosed()) }
+    if !isAccepted { requestDidEnd(.failure(EventLoopClosed())) }
   }
 
-  /// Starts the request, whose completion finishes the operation.
+  /// Finishes the operation with what its request has brought.
+  package final func requestDidEnd(_ result: consuming Result<Output, any Error>) {
+    isRequestOver.store(true, ordering: .relaxed)
+    finish(result)
+  }
+
+  private var isFinishedByHand: Bool {
+    isFinishClaimed && !isRequestOver.load(ordering: .relaxed) && stopsWhenFinishedByHand
+  }
+
+  /// Whether the request is stopped when somebody else has finished the operation.
+  package var stopsWhenFinishedByHand: Bool { true }
+
+  package final override func willFinish() {
+    super.willFinish()
+    guard isFinishedByHand else { return }
+    loop?.core.perform { self.stopRequest(CancellationError()) }
+  }
+
+  /// Starts the request, whose completion calls ``requestDidEnd(_:)``.
   ///
   /// Loop thread only.
   package func startRequest() {

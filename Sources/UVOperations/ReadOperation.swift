@@ -32,5 +32,7 @@ public final class ReadOperation: StreamOperation<[UInt8]?>, @unchecked Sendable
 }
 
 extension ReadOperation: ReadConsumer {
-  package func readDidFinish(_ result: consuming Result<[UInt8]?, any Error>) { finish(result) }
+  package func readDidFinish(_ result: consuming Result<[UInt8]?, any Error>) {
+    requestDidEnd(result)
+  }
 }

@@ -159,7 +159,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
     requestStop()
   }
 
-  package final override func willFinish() {
+  package override func willFinish() {
     guard hadTimeout else { return }
     settings.withLock { $0.cancelTimer.take() }?()
   }

@@ -12,7 +12,7 @@ public final class ShutdownOperation: StreamOperation<Void>, @unchecked Sendable
     super.init(evaluating: stream)
   }
 
-  package override func startRequest() { core.shutdownSending { self.finish($0) } }
+  package override func startRequest() { core.shutdownSending { self.requestDidEnd($0) } }
 
   package override func stopRequest(_ error: any Error) { finish(throwing: error) }
 }

@@ -13,8 +13,7 @@ public import UV
 /// Never early; a time counts from the start of the operation. Any thread; the loop's timer finishes it. Cancelling it, also between
 /// ticks, ends the waiting: the loop then finishes it with `CancellationError`.
 public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
-  // Unchecked: as LoopOperation. `deadline` is written in `main()`, and then loop thread only like `ticks` and `isTicking`; `hasBegun`
-  // is written in `main()` and read on finishing.
+  // Unchecked: as LoopOperation. `deadline` is written in `main()`, and then loop thread only like `ticks` and `isTicking`.
   private enum Schedule: Sendable {
     case after(Duration)
     case until(ContinuousClock.Instant)
@@ -29,7 +28,6 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
   private let timer: TimerCore
   private let tick: Lock<TickHandler?>
   private var deadline = Deadline(nanoseconds: 0)
-  private var hasBegun = false
   private var ticks = 0
   private var isTicking = false
 
@@ -84,21 +82,18 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
       case .every(_, count: 0): Deadline(after: .zero)
       case .every(let interval, _): Deadline(after: interval)
       }
-    hasBegun = true
     begin(on: timerLoop)
   }
 
   package override func startRequest() {
     if isFinishClaimed { return }
-    timer.whenClosed = { self.finish(throwing: EventLoopClosed()) }
+    timer.whenClosed = { self.requestDidEnd(.failure(EventLoopClosed())) }
     if !arm() { end(.failure(EventLoopClosed())) }
   }
 
   package override func stopRequest(_ error: any Error) { end(.failure(error)) }
 
   public override func releaseResources() {
-    // It is still there if somebody else has finished the operation.
-    if hasBegun { timerLoop.core.perform { self.endTimer() } }
     let unused = tick.withLock { $0.take() }
     // It goes when the lock is free: with it may go anything of the user's.
     withExtendedLifetime(unused) {}
@@ -139,7 +134,7 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
 
   private func end(_ result: Result<Void, any Error>) {
     endTimer()
-    finish(result)
+    requestDidEnd(result)
   }
 
   private func endTimer() {

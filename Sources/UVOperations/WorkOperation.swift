@@ -26,7 +26,7 @@ public final class WorkOperation<Output: Sendable>: LoopOperation<Output>, @unch
 
   public override func main() { begin(on: requestLoop) }
 
-  package override func startRequest() { request.start { self.finish($0) } }
+  package override func startRequest() { request.start { self.requestDidEnd($0) } }
 
   package override func stopRequest(_ error: any Error) { request.cancel(error) }
 

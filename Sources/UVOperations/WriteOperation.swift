@@ -60,5 +60,5 @@ public final class WriteOperation: StreamOperation<Void>, @unchecked Sendable {
 }
 
 extension WriteOperation: WriteConsumer {
-  package func writeDidFinish(_ result: consuming Result<Void, any Error>) { finish(result) }
+  package func writeDidFinish(_ result: consuming Result<Void, any Error>) { requestDidEnd(result) }
 }
