@@ -17,6 +17,7 @@ let package = Package(
     .library(name: "UVOperations", targets: ["UVOperations"]),
     .executable(name: "echo-server", targets: ["EchoServer"]),
     .executable(name: "timer-operations", targets: ["TimerOperations"]),
+    .executable(name: "copy-file", targets: ["CopyFile"]),
   ],
   targets: [
     .systemLibrary(
@@ -38,6 +39,9 @@ let package = Package(
       dependencies: ["UV", "UVOperations"],
       path: "Examples/TimerOperations",
       swiftSettings: settings
+    ),
+    .executableTarget(
+      name: "CopyFile", dependencies: ["UV"], path: "Examples/CopyFile", swiftSettings: settings
     ),
     .target(
       name: "TestSupport", dependencies: ["UV", "Locking"], path: "Tests/TestSupport",
@@ -64,7 +68,7 @@ let package = Package(
     ),
     .testTarget(
       name: "ExamplesTests",
-      dependencies: ["UV", "Locking", "EchoServer", "TimerOperations", "TestSupport"],
+      dependencies: ["UV", "Locking", "EchoServer", "TimerOperations", "CopyFile", "TestSupport"],
       swiftSettings: settings
     ),
   ]

@@ -118,8 +118,8 @@ struct EchoServerEndTests {
 
   // MARK: The command line
 
-  private func run(_ arguments: [String]) async throws -> EchoServerProcess {
-    let server = try EchoServerProcess(arguments)
+  private func run(_ arguments: [String]) async throws -> ExampleProcess {
+    let server = try ExampleProcess("echo-server", arguments)
     defer { server.send(SIGKILL) }
     _ = try await server.waitUntilExit()
     return server

@@ -50,6 +50,38 @@ func timers(on loop: EventLoop) async throws {
   ticks.cancel()
 }
 
+struct Digest {
+  var sum: UInt8 = 0
+  mutating func update(_ bytes: [UInt8]) { sum = bytes.reduce(sum, &+) }
+}
+
+func files(_ digest: inout Digest) async throws -> [UInt8] {
+  let settings = try await FileSystem.readFile(at: "settings.json")
+  try await FileSystem.withFile(at: "in.log") { file in
+    for try await chunk in file.chunks(of: 65_536) { digest.update(chunk) }
+  }
+  try await FileSystem.copyFile(from: "in.log", to: "out.log", keepingTimes: true) { progress in
+    print("\(progress.copied) of \(progress.total) bytes")
+  }
+  return settings
+}
+
+func fileChain() {
+  let queue = OperationQueue()
+  let open = OpenFileOperation("in.log")
+  let read = ReadFileOperation(from: try open.output, upTo: 4096)
+  let write = WriteFileOperation(try read.output, to: "head.log")
+  let close = CloseFileOperation(try open.output)
+  read.addDependency(open)
+  write.addDependency(read)
+  close.addDependency(open)
+  close.addDependency(write)
+  close.startsAfterFailedDependencies = true
+  let rename = TaskOperation { try await FileSystem.rename("head.log", to: "old.log") }
+  rename.addDependency(write)
+  queue.add(open, read, write, close, rename)
+}
+
 func lookUp(_ names: [String]) async throws {
   let queue = OperationQueue()
   let lookUps = names.map { ResolveOperation($0, port: 80) }

@@ -4,8 +4,8 @@ import TestSupport
 import Testing
 import UV
 
-/// A running `echo-server`, the one that was built with these tests.
-final class EchoServerProcess: Sendable {
+/// A running example program, the one that was built with these tests.
+final class ExampleProcess: Sendable {
   struct Exit: Equatable {
     var status: Int32
     var isSignal = false
@@ -22,25 +22,28 @@ final class EchoServerProcess: Sendable {
   let processID: Int32
   private let state: Guarded<State>
 
-  /// - Parameter fileLimit: How many descriptors the server may have.
-  init(_ arguments: [String], fileLimit: Int? = nil) throws {
+  /// - Parameters:
+  ///   - directory: Where it runs.
+  ///   - shell: What a shell does instead of starting it right away; it has the program as `$0` and the arguments as `$@`.
+  ///   - columns: Its output is a terminal of this width.
+  init(
+    _ program: String, _ arguments: [String], in directory: String? = nil, shell: String? = nil,
+    columns: UInt16? = nil
+  ) throws {
     let state = Guarded(State())
     let process = Process()
-    if let fileLimit {
-      process.executableURL = URL(fileURLWithPath: "/bin/bash")
-      process.arguments =
-        ["-c", "ulimit -n \(fileLimit); exec \"$0\" \"$@\"", Self.path] + arguments
-    } else {
-      process.executableURL = URL(fileURLWithPath: Self.path)
-      process.arguments = arguments
-    }
-    let pipes: [(Channel, Pipe)] = [(.output, Pipe()), (.errors, Pipe())]
+    let path = Self.path(of: program)
+    process.executableURL = URL(fileURLWithPath: shell == nil ? path : "/bin/bash")
+    process.arguments = (shell.map { ["-c", $0, path] } ?? []) + arguments
+    if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
+    let output = try columns.map { try Ends(ofTerminalWith: $0) } ?? Ends(of: Pipe())
+    let errors = Ends(of: Pipe())
     // The example uses `Mutex`, which the thread sanitizer does not see into: its reports would be false, and open descriptors.
     process.environment = ProcessInfo.processInfo.environment
       .merging(["TSAN_OPTIONS": "report_bugs=0"]) { $1 }
     process.standardInput = FileHandle.nullDevice
-    process.standardOutput = pipes[0].1
-    process.standardError = pipes[1].1
+    process.standardOutput = output.writing
+    process.standardError = errors.writing
     process.terminationHandler = { process in
       let isSignal = process.terminationReason == .uncaughtSignal
       let exit = Exit(status: process.terminationStatus, isSignal: isSignal)
@@ -55,26 +58,29 @@ final class EchoServerProcess: Sendable {
     try process.run()
     processID = process.processIdentifier
     self.state = state
-    for (channel, pipe) in pipes {
+    for (channel, ends) in [(Channel.output, output), (.errors, errors)] {
+      try? ends.writing.close()
       // A thread of its own: reading blocks.
       Thread {
-        while case let data = pipe.fileHandleForReading.availableData, !data.isEmpty {
-          let text = String(decoding: data, as: UTF8.self)
+        // Not `availableData`, which traps when the other end of a terminal is closed.
+        var bytes = [UInt8](repeating: 0, count: 65_536)
+        while case let count = read(ends.reading.fileDescriptor, &bytes, bytes.count), count > 0 {
+          let text = String(decoding: bytes[..<count], as: UTF8.self)
           state.update { $0.text[channel, default: ""] += text }
         }
-        try? pipe.fileHandleForReading.close()  // Foundation would keep it.
+        try? ends.reading.close()  // Foundation would keep it.
         state.update { $0.openChannels -= 1 }
       }.start()
     }
   }
 
-  /// The server beside the running test program.
-  private static var path: String {
+  /// The program beside the running test program.
+  private static func path(of name: String) -> String {
     let program = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     // Some runners load the tests instead of being them; then it is beside what they loaded.
     let places = [program] + CommandLine.arguments.map { $0 }
     let candidates = places.compactMap { place in
-      place.map { URL(fileURLWithPath: $0).deletingLastPathComponent().path + "/echo-server" }
+      place.map { URL(fileURLWithPath: $0).deletingLastPathComponent().path + "/\(name)" }
     }
     return candidates.first { FileManager.default.isExecutableFile(atPath: $0) }
       ?? candidates[0]
@@ -82,10 +88,12 @@ final class EchoServerProcess: Sendable {
 
   // MARK: What it says
 
+  func text(_ channel: Channel = .output) -> String { state.value.text[channel] ?? "" }
+
   /// The complete lines that it has written.
   func lines(_ channel: Channel = .output) -> [String] {
-    let text = state.value.text[channel] ?? ""
-    return text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
+    text(channel).split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(
+      String.init)
   }
 
   /// How it ended, when all that it wrote is there too.
@@ -97,14 +105,6 @@ final class EchoServerProcess: Sendable {
   func waitUntilExit() async throws -> Exit {
     await eventually { self.exit != nil }
     return try #require(exit)
-  }
-
-  /// The address in its first line.
-  func waitUntilListening() async throws -> SocketAddress {
-    await eventually { self.exit != nil || !self.lines().isEmpty }
-    let line = lines().first ?? "nothing; errors: \(lines(.errors))"
-    try #require(line.hasPrefix("listening on "), "the server says \(line)")
-    return try SocketAddress(String(line.dropFirst("listening on ".count)))
   }
 
   // MARK: What it has
@@ -127,20 +127,25 @@ final class EchoServerProcess: Sendable {
   }
 }
 
-/// Runs `body` with a server and a loop for its clients; the server ends with it.
-func withEchoServer(
-  _ arguments: [String] = [], fileLimit: Int? = nil,
-  _ body: (EchoServerProcess, SocketAddress, EventLoop) async throws -> Void
-) async throws {
-  let server = try EchoServerProcess(["--port", "0"] + arguments, fileLimit: fileLimit)
-  defer { server.send(SIGKILL) }
-  let address = try await server.waitUntilListening()
-  let loop = try EventLoop()
-  let result: Result<Void, any Error>
-  do { result = .success(try await body(server, address, loop)) } catch { result = .failure(error) }
-  await loop.shutdown()
-  #expect(loop.statistics.handles == 0 && loop.statistics.requests == 0)
-  try result.get()
+/// The two ends of what a program writes to.
+private struct Ends: @unchecked Sendable {
+  // Unchecked: each end is used by one thread.
+  let reading: FileHandle
+  let writing: FileHandle
+
+  init(of pipe: Pipe) {
+    reading = pipe.fileHandleForReading
+    writing = pipe.fileHandleForWriting
+  }
+
+  init(ofTerminalWith columns: UInt16) throws {
+    var (near, far): (CInt, CInt) = (-1, -1)
+    var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+    try #require(openpty(&near, &far, nil, nil, &size) == 0)
+    for descriptor in [near, far] { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+    reading = FileHandle(fileDescriptor: near, closeOnDealloc: true)
+    writing = FileHandle(fileDescriptor: far, closeOnDealloc: true)
+  }
 }
 
 /// A value behind a lock.
@@ -149,14 +154,4 @@ final class Guarded<Value: Sendable>: Sendable {
   init(_ value: Value) { guarded = Lock(value) }
   var value: Value { guarded.withLock { $0 } }
   func update(_ body: (inout Value) -> Void) { guarded.withLock { body(&$0) } }
-}
-
-extension TCPStream {
-  /// Sends `bytes` and returns as many as come back.
-  func echo(_ bytes: [UInt8]) async throws -> [UInt8] {
-    try await write(bytes)
-    var echo: [UInt8] = []
-    while echo.count < bytes.count, let part = try await read() { echo += part }
-    return echo
-  }
 }
