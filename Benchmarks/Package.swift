@@ -33,6 +33,15 @@ let package = Package(
       ],
       swiftSettings: settings
     ),
+    .executableTarget(name: "file-rates-c", dependencies: ["CLibuv"], cSettings: strict),
+    .executableTarget(
+      name: "file-rates",
+      dependencies: [
+        .product(name: "UV", package: "swift-uv"),
+        .product(name: "UVOperations", package: "swift-uv"),
+      ],
+      swiftSettings: settings
+    ),
   ],
   cLanguageStandard: .gnu11
 )
