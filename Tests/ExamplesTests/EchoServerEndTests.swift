@@ -23,7 +23,7 @@ struct EchoServerEndTests {
 
   @Test(arguments: queues)
   func aSignalRightAfterTheFirstLineEndsTheServerInOrder(queue: String) async throws {
-    for _ in 0..<5 {
+    for _ in 0..<3 {
       try await withEchoServer(["--queue", queue]) { server, _, _ in
         server.send(SIGTERM)
         let exit = try await server.waitUntilExit()
