@@ -36,13 +36,14 @@ import UVOperations
 
   @Test func aConnectThatIsFinishedByHandStops() async throws {
     try await withSilentAddress { address, loop in
-      let before = loop.statistics.handles
+      let silent = 2  // The listener and its only client.
       let connect = ConnectOperation(to: address, on: loop)
       connect.start()
-      await eventually("it connects") { loop.statistics.handles > before }
+      // And the attempt, and its time limit.
+      await eventually("it connects") { loop.statistics.handles == silent + 2 }
       connect.finish(throwing: Broken())
       #expect(await connect.thrown is Broken)
-      await eventually("it has stopped") { loop.statistics.handles == before }
+      await eventually("it has stopped") { loop.statistics.handles == silent }
     }
   }
 
