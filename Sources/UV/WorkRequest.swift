@@ -13,7 +13,6 @@ package final class WorkRequest<Value: Sendable>: PoolRequest<Value>, @unchecked
   private let returned = Lock<Result<Value, any Error>?>(nil)
   private let workMemory = UnsafeMutablePointer<uv_work_t>.allocate(capacity: 1)
   private let blocks: Bool
-  private let isCallersMemory: Bool
 
   /// A closure of the user, which may block.
   package convenience init(
@@ -24,22 +23,18 @@ package final class WorkRequest<Value: Sendable>: PoolRequest<Value>, @unchecked
 
   /// - Parameters:
   ///   - blocks: See ``PoolRequest/mayBlock``.
-  ///   - usesCallersMemory: See ``PoolRequest/usesCallersMemory``.
   init(
     loop: LoopCore, _ operation: String, _ subject: FileSubject, blocks: Bool = false,
-    usesCallersMemory: Bool = false, _ work: @escaping Work
+    _ work: @escaping Work
   ) {
     self.work = Lock(work)
     self.blocks = blocks
-    isCallersMemory = usesCallersMemory
     super.init(loop: loop, operation, subject)
   }
 
   deinit { workMemory.deallocate() }
 
   override var mayBlock: Bool { blocks }
-
-  override var usesCallersMemory: Bool { isCallersMemory }
 
   override var mayFinishDuringShutdown: Bool { !blocks }
 

@@ -11,28 +11,24 @@ package final class FileRequest<Value: Sendable>: PoolRequest<Value>, @unchecked
   private let memory = Memory.allocate(capacity: 1)
   private let call: Call
   private let value: (Memory) throws -> Value
-  private let isCallersMemory: Bool
   private let isCertain: Bool
 
   /// - Parameters:
-  ///   - usesCallersMemory: See ``PoolRequest/usesCallersMemory``.
   ///   - mustFinish: See ``AnyPoolRequest/mustFinish``.
   ///   - value: Takes what the call has brought, if it succeeded. libuv's own memory is freed after it.
   init(
     loop: LoopCore, _ operation: String, _ subject: FileSubject = FileSubject(),
-    usesCallersMemory: Bool = false, mustFinish: Bool = false, _ call: @escaping Call,
+    mustFinish: Bool = false, _ call: @escaping Call,
     value: @escaping (Memory) throws -> Value
   ) {
     self.call = call
     self.value = value
-    isCallersMemory = usesCallersMemory
     isCertain = mustFinish
     super.init(loop: loop, operation, subject)
   }
 
   deinit { memory.deallocate() }
 
-  override var usesCallersMemory: Bool { isCallersMemory }
   override var mustFinish: Bool { isCertain }
   override var mayFinishDuringShutdown: Bool { true }
 
