@@ -18,11 +18,11 @@
 // toolchain's own modules have read without it. They can go once the toolchain's Glibc module shows them.
 int accept4(int listener, struct sockaddr *address, socklen_t *length, int flags);
 pid_t gettid(void);
+int pthread_setname_np(pthread_t thread, const char *name);
 #ifndef SEEK_DATA
 #define SEEK_DATA 3
 #define SEEK_HOLE 4
 #endif
-int pthread_setname_np(pthread_t thread, const char *name);
 
 // libdispatch exports these for Foundation's run loop and declares them in a private header.
 // The first is an eventfd that becomes readable when the main queue has work; the second runs it.

@@ -1,8 +1,9 @@
 /// `Task(executorPreference: loop)` and an actor whose `unownedExecutor` is the loop's run on the loop thread.
 ///
 /// Jobs that the loop thread enqueues itself go to a list of its own, without a lock or a wake-up, and run before the loop
-/// polls again. An actor must hold the loop it runs on, and has its executor from ``asUnownedSerialExecutor()``. Once the loop is closed, the rest of its tasks run on a private
-/// serial queue, still one at a time, and whatever they ask of the loop fails with ``EventLoopClosed``.
+/// polls again. An actor must hold the loop it runs on, and has its executor from ``asUnownedSerialExecutor()``. Once the loop is
+/// closed, the rest of its tasks run on a private serial queue, still one at a time, and whatever they ask of the loop fails with
+/// ``EventLoopClosed``.
 extension EventLoop: TaskExecutor, SerialExecutor {
   public func enqueue(_ job: consuming ExecutorJob) { core.enqueue(UnownedJob(job)) }
 

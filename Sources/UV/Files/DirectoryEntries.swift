@@ -98,8 +98,11 @@ private final class DirectorySource: ReadAheadSource, @unchecked Sendable {
     }
     start(request) { result in
       let entries = result.map { $0.isEmpty ? nil : $0 }
-      // A loop that shuts down ends the waiting while a thread still reads.
-      if (try? entries.get()) == nil { self.stop() }
+      switch entries {
+      case .success(.some): break
+      // The end. After an error too, and then a thread may still read: a loop that shuts down ends the waiting.
+      case .success(nil), .failure: self.stop()
+      }
       completion(entries)
     }
   }

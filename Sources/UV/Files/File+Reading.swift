@@ -5,7 +5,7 @@ extension File {
   ///
   /// - Parameter offset: Where to begin; `nil` for the cursor, which moves behind what was read.
   /// - Throws: ``IOError`` such as `isDirectory`, or `invalidArgument` for a negative offset; ``FileClosed``; `CancellationError`, which
-  ///   loses no bytes of a pipe; ``EventLoopClosed``.
+  ///   loses no bytes: the next read without an offset gets them; ``EventLoopClosed``.
   public func read(upTo limit: Int, at offset: Int? = nil) async throws -> [UInt8]? {
     let bytes = try await core.loop.value(of: core.read(upTo: limit, at: offset), .existing)
     return bytes.isEmpty && limit > 0 ? nil : bytes

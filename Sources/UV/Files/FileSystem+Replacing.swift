@@ -96,6 +96,7 @@ struct FileReplacement: Sendable {
     do {
       try await file.setPermissions(exact)
     } catch {
+      // What went wrong first is the error.
       try? await file.close()
       throw error
     }
