@@ -21,7 +21,9 @@ internal import UV
 ///   whatever it depends on, and finishes without `main()`. A running one hears of it through ``didCancel()`` and
 ///   ``onCancel(_:)`` and still has to finish.
 /// - Finishing releases the dependencies, the handlers and the `completionBlock`. After that `dependencies` is empty.
-/// - Progress: the queue's `progress`, when its `totalUnitCount` is set, advances when `main()` returns.
+/// - Progress: the queue's `progress`, when its `totalUnitCount` is set, advances when `main()` returns. Foundation on Linux
+///   does not guard it: operations of any kind that run at the same time corrupt it and may crash the process. Set it only
+///   for a queue whose `maxConcurrentOperationCount` is 1; a ``GroupOperation`` has a progress of its own without that limit.
 // The proof for `Sendable`: the state is atomic, the rest is guarded by locks, and `startingThread` is written once, by
 // the thread that won the right to start, before the transition that lets the operation complete and read it.
 open class AsynchronousOperation: Operation, @unchecked Sendable {

@@ -116,6 +116,7 @@ struct ForeignDependencyTests {
     second.start()
   }
 
+  /// Each waits for the one before, since Foundation's progress is not safe for two at once.
   @Test func progressCountsBothKinds() async {
     let queue = OperationQueue()
     queue.progress.totalUnitCount = 40

@@ -77,8 +77,10 @@ struct QueueTests {
     await eventually { queue.operationCount == 0 }
   }
 
+  /// One at a time: Foundation changes the progress's set of children on whatever thread an operation starts on.
   @Test func progressAdvances() async {
     let queue = OperationQueue()
+    queue.maxConcurrentOperationCount = 1
     queue.progress.totalUnitCount = 20
     await onThread {
       queue.addOperations((0..<20).map { Later($0 % 3) }, waitUntilFinished: true)
