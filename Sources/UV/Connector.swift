@@ -195,7 +195,7 @@ final class ConnectAttempt {
   private func applyOptions() -> (any Error)? {
     guard stream.isOpen else { return stream.closedError("connect") }
     do {
-      try options.apply(to: stream.tcp)
+      try stream.configure(options)
       return nil
     } catch {
       return error

@@ -16,10 +16,18 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
   /// A flood of clients must not keep the streams waiting.
   private static let acceptsPerTurn = 64
 
+  private struct Acceptor {
+    let ticket: UInt64
+    /// Where the stream is to live.
+    let loop: LoopCore
+    let completion: Completion
+  }
+
   private let descriptor: CInt
   private let options: TCPListener.Options
+  private var maxConnections: Int?
   private let subject: String
-  private var waiting: [(ticket: UInt64, completion: Completion)] = []
+  private var waiting: [Acceptor] = []
   private var isPolling = false
   private var live = 0
   private var backOffTimer: TimerCore?
@@ -35,6 +43,7 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
   init(loop: LoopCore, _ descriptor: CInt, _ options: TCPListener.Options, subject: String) {
     self.descriptor = descriptor
     self.options = options
+    maxConnections = options.maxConnections
     self.subject = subject
     super.init(loop: loop, size: MemoryLayout<uv_poll_t>.size)
   }
@@ -54,10 +63,14 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
   }
 
   /// Hands the next connection to `completion`, first come, first served.
-  package func accept(ticket: UInt64, _ completion: @escaping Completion) {
+  ///
+  /// - Parameter target: The loop that the stream is to live on, and where `completion` is called for a stream; this one if `nil`.
+  package func accept(
+    ticket: UInt64, on target: LoopCore? = nil, _ completion: @escaping Completion
+  ) {
     loop.preconditionIsCurrent()
     guard endReason == nil else { return completion(.failure(closedError)) }
-    waiting.append((ticket, completion))
+    waiting.append(Acceptor(ticket: ticket, loop: target ?? loop, completion: completion))
     // While libuv polls, the poll tells of what is there. No call is made inside `accept`: it could complete at once.
     if !isPolling { startPolling() }
   }
@@ -76,7 +89,11 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
 
   override func loopIsClosing() { end(EventLoopClosed()) }
 
-  private var closedError: any Error { endReason as? EventLoopClosed ?? StreamClosed("accept") }
+  /// What a call gets that comes too late: how the system failed, if that is why.
+  private var closedError: any Error { endReason ?? StreamClosed("accept") }
+
+  /// Whether nothing will be accepted any more.
+  var hasEnded: Bool { endReason != nil }
 
   private func end(_ reason: any Error) {
     guard endReason == nil else { return }
@@ -99,7 +116,12 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
 
   // MARK: Accepting
 
-  private var isFull: Bool { options.maxConnections.map { live >= $0 } ?? false }
+  private var isFull: Bool { maxConnections.map { live >= $0 } ?? false }
+
+  /// Lets fewer streams be open at once than the options do.
+  func limitConnections(to count: Int) {
+    maxConnections = min(count, maxConnections ?? count)
+  }
 
   private func startPolling() {
     guard isOpen, !isPolling, !isFull, backOffTimer == nil else { return }
@@ -160,22 +182,41 @@ package final class ListenerCore: HandleCore, @unchecked Sendable {
   }
 
   private func deliver(_ descriptor: CInt, from peer: SocketAddress?) {
-    let stream = StreamCore(loop: loop)
+    let next = waiting.removeFirst()
+    live += 1
+    let open = { @Sendable [self] in
+      let stream = Result { try self.open(descriptor, from: peer, on: next.loop) }
+      next.loop.complete { next.completion(stream) }
+    }
+    guard !next.loop.performNew(open) else { return }
+    // The other loop takes nothing new: who accepts should know, and the client sees the end.
+    Glibc.close(descriptor)
+    live -= 1
+    loop.complete { next.completion(.failure(EventLoopClosed())) }
+  }
+
+  /// Called on the thread of `target`.
+  private func open(
+    _ descriptor: CInt, from peer: SocketAddress?, on target: LoopCore
+  ) throws -> StreamCore {
+    let stream = StreamCore(loop: target)
     do {
       try stream.adopt(descriptor)
-      stream.subject = peer.map { "\($0)" }
-      stream.acceptedFrom = peer
-      try options.stream.apply(to: stream.tcp)
+    } catch {
+      loop.perform { self.streamIsGone() }
+      throw error
+    }
+    stream.whenGone = { [weak self] in self?.loop.perform { [weak self] in self?.streamIsGone() } }
+    stream.subject = peer.map { "\($0)" }
+    stream.acceptedFrom = peer
+    do {
+      try stream.configure(options.stream)
     } catch {
       // The client was gone before its options were set, or the option is refused for all: who accepts should know.
       stream.end(error)
-      let next = waiting.removeFirst()
-      return loop.complete { next.completion(.failure(error)) }
+      throw error
     }
-    live += 1
-    stream.whenGone = { [weak self] in self?.streamIsGone() }
-    let next = waiting.removeFirst()
-    loop.complete { next.completion(.success(stream)) }
+    return stream
   }
 
   private func streamIsGone() {

@@ -27,6 +27,7 @@ extension StreamCore {
   private func beginClosing(within timeout: Duration) {
     // First of all, so that the completions that follow find the stream closed.
     life = .flushing
+    timeouts?.discard()  // Closing has limits of its own.
     inbound.removeAll()
     if case .broken = sending { return reset(StreamClosed("write")) }
     armCloseTimer(after: timeout) { [self] in reset(IOError(.timedOut, "close", subject)) }
@@ -43,7 +44,7 @@ extension StreamCore {
     reset(StreamClosed("write"))
   }
 
-  private func reset(_ reason: any Error) {
+  func reset(_ reason: any Error) {
     if isOpen, life != .ended {
       var descriptor: CInt = -1
       var linger = CUV.linger(l_onoff: 1, l_linger: 0)
@@ -58,10 +59,12 @@ extension StreamCore {
   /// Closes the descriptor now. Whatever still waits ends with `reason`, and before the completions of `close`.
   package func end(_ reason: any Error) {
     guard isOpen, life != .ended else { return }
+    if life == .open || reason is EventLoopClosed, !(reason is StreamClosed) { failure = reason }
     life = .ended
     endReason = reason
     closeTimer?.discard()
     closeTimer = nil
+    timeouts?.discard()
     closeHandle()
     inbound.removeAll()
     failReader(closedError("read"))
@@ -70,8 +73,11 @@ extension StreamCore {
 
   /// What a call gets that comes too late.
   func closedError(_ operation: String) -> any Error {
-    endReason as? EventLoopClosed ?? StreamClosed(operation)
+    failure ?? StreamClosed(operation)
   }
+
+  /// A read has waited for as long as it may.
+  func readIsLate() { failReader(IOError(.timedOut, "read", subject)) }
 
   private func failReader(_ error: any Error) {
     guard let reader else { return }

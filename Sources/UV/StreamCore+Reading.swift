@@ -26,6 +26,8 @@ struct Reader {
     case operation(limit: Int, any ReadConsumer)
     case array(limit: Int, LoopContinuation<[UInt8]?>)
     case memory(UnsafeMutableRawBufferPointer, LoopContinuation<Int?>)
+    /// Bytes are collected until they are what it wants.
+    case portion(Portion, LoopContinuation<[UInt8]?>)
   }
 
   let ticket: UInt64
@@ -42,9 +44,16 @@ extension StreamCore {
     readNow { [self] in inbound.take(into: memory) }
   }
 
+  /// A portion is complete, or its end is there, or it must wait.
+  func readNow(_ portion: Portion) -> Result<[UInt8]?, any Error>? {
+    if let refusal = readRefusal { return .failure(refusal) }
+    if discardsInput { return .success(nil) }
+    guard inbound.isEmpty || mayCompleteInline() else { return nil }
+    return outcome(of: portion)
+  }
+
   private func readNow<Value>(_ take: () -> Value) -> Result<Value?, any Error>? {
-    guard life == .open, isOpen else { return .failure(closedError("read")) }
-    guard reader == nil else { return .failure(ConcurrentRead()) }
+    if let refusal = readRefusal { return .failure(refusal) }
     if discardsInput { return .success(nil) }
     if !inbound.isEmpty {
       guard mayCompleteInline() else { return nil }
@@ -56,6 +65,31 @@ extension StreamCore {
     switch end {
     case .endOfFile: return .success(nil)
     case .failed(let error): return .failure(error)
+    }
+  }
+
+  private var readRefusal: (any Error)? {
+    guard life == .open, isOpen else { return closedError("read") }
+    return reader == nil ? nil : ConcurrentRead()
+  }
+
+  /// What a read of `portion` gets, unless it must wait for more.
+  private func outcome(of portion: Portion) -> Result<[UInt8]?, any Error>? {
+    if let count = inbound.count(of: portion) {
+      let bytes = inbound.take(upTo: count)
+      resumeReadingIfDrained()
+      return .success(bytes)
+    }
+    if case .through(_, let limit) = portion, inbound.count >= limit {
+      return .failure(LineTooLong(subject: subject ?? "stream", limit: limit))
+    }
+    guard case .ended(let end) = reading else { return nil }
+    switch (end, portion) {
+    case (.failed(let error), _): return .failure(error)
+    case (.endOfFile, _) where inbound.isEmpty: return .success(nil)
+    case (.endOfFile, .through): return .success(inbound.take(upTo: inbound.count))
+    case (.endOfFile, .exactly(let count)):
+      return .failure(IncompleteRead(expected: count, available: inbound.count))
     }
   }
 
@@ -83,6 +117,7 @@ extension StreamCore {
   func wait(_ reader: consuming Reader) {
     loop.preconditionIsCurrent()
     self.reader = reader
+    timeouts?.readDidBegin(on: self)
     guard inbound.isEmpty else { return loop.nextTurn { [self] in serveReader() } }
     startReading()
   }
@@ -108,6 +143,10 @@ extension StreamCore {
     case .memory(let memory, let continuation):
       continuation.resume(returning: inbound.take(into: memory))
       resumeReadingIfDrained()
+    case .portion(let portion, let continuation):
+      if let outcome = outcome(of: portion) { return continuation.resume(with: outcome) }
+      self.reader = reader
+      startReading()
     }
   }
 
@@ -116,6 +155,7 @@ extension StreamCore {
     case .operation(_, let consumer): tell(consumer, .failure(error))
     case .array(_, let continuation): continuation.resume(throwing: error)
     case .memory(_, let continuation): continuation.resume(throwing: error)
+    case .portion(_, let continuation): continuation.resume(throwing: error)
     }
   }
 
@@ -125,6 +165,7 @@ extension StreamCore {
     case (.endOfFile, .operation(_, let consumer)): tell(consumer, .success(nil))
     case (.endOfFile, .array(_, let continuation)): continuation.resume(returning: nil)
     case (.endOfFile, .memory(_, let continuation)): continuation.resume(returning: nil)
+    case (.endOfFile, .portion(_, let continuation)): continuation.resume(returning: nil)
     }
   }
 
@@ -159,8 +200,14 @@ extension StreamCore {
     if count < 0 { return inputEnded(CInt(count)) }
     // Zero is libuv's "not now".
     guard count > 0, let memory else { return }
+    noteActivity()
     guard life == .open, !discardsInput else { return lingerGoesOn() }
     let arrived = UnsafeRawBufferPointer(start: memory, count: count)
+    if case .portion(let portion, _) = reader?.target {
+      inbound.append(arrived)
+      serveReader()
+      return pauseIfFull(reader == nil ? 0 : portion.limit)
+    }
     // A reader that was put off to the next turn has bytes waiting that come before these.
     if inbound.isEmpty, let reader = reader.take() {
       deliver(arrived, to: reader)
@@ -196,6 +243,8 @@ extension StreamCore {
       continuation.resume(returning: split(arrived, at: limit))
     case .operation(let limit, let consumer):
       tell(consumer, .success(split(arrived, at: limit)))
+    case .portion:
+      inbound.append(arrived)
     }
   }
 
@@ -204,8 +253,10 @@ extension StreamCore {
     return Array(arrived.prefix(limit))
   }
 
-  private func pauseIfFull() {
-    guard inbound.count >= StreamCore.highWaterMark, case .active = reading else { return }
+  /// - Parameter wanted: How much more than usual somebody waits for.
+  private func pauseIfFull(_ wanted: Int = 0) {
+    guard inbound.count >= max(StreamCore.highWaterMark, wanted), case .active = reading
+    else { return }
     uv_read_stop(stream)
     reading = .paused
   }
@@ -218,6 +269,8 @@ extension StreamCore {
     if let reader, inbound.isEmpty {
       self.reader = nil
       finish(reader, with: end)
+    } else if case .portion = reader?.target {
+      serveReader()
     }
     inputEndedWhileClosing()
   }

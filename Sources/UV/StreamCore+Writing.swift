@@ -26,6 +26,7 @@ extension StreamCore {
 
   /// Queues what is left of `bytes` after `sent`. To be called after `writeNow` took less than all.
   func enqueue(_ bytes: [UInt8], sent: Int, ticket: UInt64, _ completion: WriteCompletion) {
+    if isFlushed { timeouts?.writeDidAdvance(on: self) }
     outbound.append(.init(ticket: ticket, bytes: bytes, sent: sent, completion: completion))
     pump()
   }
@@ -89,7 +90,11 @@ extension StreamCore {
       base: UnsafeMutableRawPointer(mutating: base).assumingMemoryBound(to: CChar.self),
       len: bytes.count)
     let status = uv_try_write(stream, &buffer, 1)
-    if status >= 0 { return .success(Int(status)) }
+    if status >= 0 {
+      noteActivity()
+      timeouts?.writeDidAdvance(on: self)
+      return .success(Int(status))
+    }
     return status == UV_EAGAIN.rawValue
       ? .success(0) : .failure(IOError(status, "write", subject))
   }
@@ -151,6 +156,8 @@ extension StreamCore {
   fileprivate func blockWriteDidFinish(_ write: BlockWrite, _ status: CInt) {
     writeInFlight = nil
     if status == 0 {
+      noteActivity()
+      timeouts?.writeDidAdvance(on: self)
       finish(write.entries, .success(()))
       pump()
     } else {

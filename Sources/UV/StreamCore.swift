@@ -35,9 +35,14 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   var finRequest: FinRequest?
   var closeCompletions: [@Sendable () -> Void] = []
   var closeTimer: TimerCore?
+  @exclusivity(unchecked) private(set) var timeouts: StreamTimeouts?
   var lingerDeadline = Deadline(nanoseconds: 0)
   /// Why the stream ended, for those who still ask.
   var endReason: (any Error)?
+  /// The same, if it was not its user who ended it.
+  var failure: (any Error)?
+  /// When bytes last came or went, by libuv's clock.
+  @exclusivity(unchecked) private(set) var lastActivity: UInt64 = 0
   @exclusivity(unchecked) private var inlineTurn: UInt64 = 0
   @exclusivity(unchecked) private var inlineCount = 0
 
@@ -90,6 +95,24 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
     }
     inlineCount += 1
     return inlineCount <= 32 && loop.mayCompleteInline()
+  }
+
+  /// Applies `options` to a connection that has just been made.
+  func configure(_ options: TCPOptions) throws(IOError) {
+    try options.apply(to: tcp)
+    noteActivity()
+    timeouts = StreamTimeouts(options, loop: loop)
+    timeouts?.check(self)
+  }
+
+  /// To be called when bytes have come or gone.
+  func noteActivity() { lastActivity = uv_now(loop.uv) }
+
+  /// Ends the receiving side for a reader who waits, when nothing has come or gone for so long.
+  func endInput(ifSilentFor time: Duration) {
+    guard reader != nil, uv_now(loop.uv) &- lastActivity >= time.clampedNanoseconds / 1_000_000
+    else { return }
+    shutdownReceiving()
   }
 
   /// Whether everything that was written is with the kernel.

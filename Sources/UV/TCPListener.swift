@@ -75,14 +75,18 @@ public final class TCPListener: Sendable {
 
   /// Waits for the next client.
   ///
-  /// Any thread; several may wait, and are served in turn. The stream lives on the listener's loop and is the caller's to close.
+  /// Any thread; several may wait, and are served in turn. The stream is the caller's to close.
   ///
+  /// - Parameter other: The loop that the stream is to live on; the listener's if `nil`.
   /// - Throws: ``StreamClosed`` when the listener is closed, `CancellationError` when the task is cancelled, which loses no client,
-  ///   ``EventLoopClosed``; ``IOError`` if the system fails for good.
-  public func accept() async throws -> TCPStream {
+  ///   ``EventLoopClosed``; ``IOError`` if this client was gone before it was set up, or if the system fails for good.
+  public func accept(on other: EventLoop? = nil) async throws -> TCPStream {
     let ticket = nextTicket()
-    return try await core.loop.wait { [core, loop] continuation in
-      core.accept(ticket: ticket) { continuation.resume(with: $0.map { TCPStream($0, on: loop) }) }
+    let target = other ?? loop
+    return try await core.loop.wait { [core] continuation in
+      core.accept(ticket: ticket, on: target.core) {
+        continuation.resume(with: $0.map { TCPStream($0, on: target) })
+      }
     } cancel: { [core] in
       core.cancelAccept(ticket)
     }

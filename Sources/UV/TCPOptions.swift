@@ -1,6 +1,6 @@
 internal import CUV
 
-/// What a TCP stream asks of the system. Set when it connects or is accepted.
+/// How a TCP stream is set up, when it connects or is accepted.
 public struct TCPOptions: Hashable, Sendable {
   /// Send small writes at once instead of collecting them: `TCP_NODELAY`.
   public var noDelay = true
@@ -13,6 +13,17 @@ public struct TCPOptions: Hashable, Sendable {
 
   /// The size in bytes asked for the kernel's receive buffer, of which Linux allots the double: `SO_RCVBUF`.
   public var receiveBufferSize: Int?
+
+  /// How long one read may wait, `nil` for ever. It then fails with `timedOut`; no byte is lost and the stream stays open.
+  public var readTimeout: Duration?
+
+  /// How long a write may wait without the system taking a byte, because the peer does not read; `nil` for ever. It then fails with
+  /// `timedOut`, and the stream refuses further ones.
+  public var writeTimeout: Duration?
+
+  /// How long the connection may be silent in both directions, `nil` for ever. It is then reset: what waits fails with `timedOut`, as does
+  /// what comes later.
+  public var idleTimeout: Duration?
 
   public init() {}
 }

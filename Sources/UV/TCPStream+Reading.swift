@@ -39,6 +39,56 @@ extension TCPStream {
     }
   }
 
+  /// Waits for `count` bytes and returns them; `nil` if the stream ends before the first of them.
+  ///
+  /// As ``read(upTo:)``. Memory grows with what arrives, not with what is asked for.
+  ///
+  /// - Throws: ``IncompleteRead`` if the stream ends in between; otherwise as ``read(upTo:)``. After any error what has come can still be
+  ///   read.
+  public func read(exactly count: Int) async throws -> [UInt8]? {
+    trapUnless(count >= 0, "A read cannot be of \(count) bytes.")
+    return count == 0 ? [] : try await read(.exactly(count))
+  }
+
+  /// Waits for `delimiter` and returns the bytes up to and with it; at the end of the stream what is left, and then `nil`.
+  ///
+  /// As ``read(upTo:)``.
+  ///
+  /// - Parameter limit: How many bytes that may be, the delimiter included.
+  /// - Throws: ``LineTooLong`` if there are more; otherwise as ``read(upTo:)``. After any error what has come can still be read.
+  public func read(until delimiter: UInt8, upTo limit: Int = 65_536) async throws -> [UInt8]? {
+    trapUnless(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
+    return try await read(.through(delimiter, limit: limit))
+  }
+
+  /// Waits for a line and returns it as text, without its end, which is `\n` or `\r\n`; at the end of the stream what is left, and then
+  /// `nil`. What is not UTF-8 is replaced.
+  ///
+  /// - Parameter limit: How many bytes the line may have, its end included.
+  /// - Throws: As ``read(until:upTo:)``.
+  public func readLine(upTo limit: Int = 65_536) async throws -> String? {
+    let newline = UInt8(ascii: "\n")
+    guard var line = try await read(until: newline, upTo: limit)?[...] else { return nil }
+    if line.last == newline {
+      line = line.dropLast()
+      if line.last == UInt8(ascii: "\r") { line = line.dropLast() }
+    }
+    return String(decoding: line, as: UTF8.self)
+  }
+
+  private func read(_ portion: Portion) async throws -> [UInt8]? {
+    if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(portion) {
+      return try result.get()
+    }
+    let ticket = core.nextTicket()
+    return try await core.loop.wait { [core] continuation in
+      if let result = core.readNow(portion) { return continuation.resume(with: result) }
+      core.wait(Reader(ticket: ticket, target: .portion(portion, continuation)))
+    } cancel: { [core] in
+      core.cancelRead(ticket)
+    }
+  }
+
   /// Ends the receiving side: a read that waits gets the end of the stream, as does every later one, and what the peer still sends is
   /// thrown away.
   ///

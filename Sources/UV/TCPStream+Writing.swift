@@ -19,6 +19,41 @@ extension TCPStream {
   /// Sends `text` in UTF-8. As ``write(_:)-([UInt8])``.
   public func write(_ text: String) async throws { try await write(Array(text.utf8)) }
 
+  /// Sends all of `bytes`: a slice, a `Data`, the UTF-8 of a string. As ``write(_:)-([UInt8])``; what the system does not take at once is
+  /// copied.
+  public func write(_ bytes: some Collection<UInt8>) async throws {
+    var sent = 0
+    if core.loop.isCurrent, !Task.isCancelled, core.mayCompleteInline() {
+      let result = bytes.withContiguousStorageIfAvailable {
+        core.writeNow(UnsafeRawBufferPointer($0))
+      }
+      if let result {
+        sent = try result.get()
+        if sent == bytes.count, core.isFlushed { return }
+      }
+    }
+    try await write(Array(bytes), from: sent)
+  }
+
+  /// Sends all of the memory that `bytes` spans. As ``write(_:)-([UInt8])``; what the system does not take at once is copied.
+  public func write(_ bytes: RawSpan) async throws {
+    var sent = 0
+    if core.loop.isCurrent, !Task.isCancelled, core.mayCompleteInline() {
+      sent = try bytes.withUnsafeBytes(core.writeNow).get()
+      if sent == bytes.byteCount, core.isFlushed { return }
+    }
+    try await write(bytes.withUnsafeBytes { Array($0) }, from: sent)
+  }
+
+  /// Sends `pieces` one after the other, together, as one write. As ``write(_:)-([UInt8])``.
+  public func write(contentsOf pieces: [[UInt8]]) async throws {
+    if pieces.count == 1 { return try await write(pieces[0]) }
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(pieces.reduce(0) { $0 + $1.count })
+    for piece in pieces { bytes += piece }
+    try await write(bytes)
+  }
+
   private func write(_ bytes: [UInt8], from sent: Int) async throws {
     let ticket = core.nextTicket()
     try await core.loop.wait { [core] (continuation: LoopContinuation<Void>) in

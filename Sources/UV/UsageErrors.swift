@@ -22,6 +22,40 @@ public struct ConcurrentRead: Error, Hashable, Sendable, CustomStringConvertible
   }
 }
 
+/// A line, or whatever ends with a delimiter, is longer than the reader allows. Nothing of it was taken.
+public struct LineTooLong: Error, Hashable, Sendable, CustomStringConvertible {
+  /// What it was read from: a path, the peer's address.
+  public let subject: String
+
+  /// How long a line may be, in bytes.
+  public let limit: Int
+
+  public init(subject: String, limit: Int) {
+    self.subject = subject
+    self.limit = limit
+  }
+
+  public var description: String { "read \(subject): a line is longer than \(limit) bytes" }
+}
+
+/// A stream ended in the middle of what was to be read. What has come is still there, for another read.
+public struct IncompleteRead: Error, Hashable, Sendable, CustomStringConvertible {
+  /// How many bytes were asked for.
+  public let expected: Int
+
+  /// How many have come.
+  public let available: Int
+
+  public init(expected: Int, available: Int) {
+    self.expected = expected
+    self.available = available
+  }
+
+  public var description: String {
+    "read: the stream ended after \(available) of \(expected) bytes"
+  }
+}
+
 /// A call on an ``EventLoop`` that has been shut down, or is shutting down and takes nothing new.
 ///
 /// Nothing of the refused call was done. Calls that were waiting when the loop shut down end with it too.

@@ -337,7 +337,7 @@ import UV
         let error = await #expect(throws: LineTooLong.self) {
           for try await _ in file.lines(upTo: limit - 1) {}
         }
-        #expect(error?.path == file.path && error?.limit == limit - 1)
+        #expect(error?.subject == "\(file.path)" && error?.limit == limit - 1)
       }
     }
   }

@@ -103,11 +103,11 @@ public struct FileLines: AsyncSequence, Sendable {
     public mutating func next() async throws -> String? {
       while true {
         if let line = takeLine() {
-          guard line.count <= limit else { throw LineTooLong(path: path, limit: limit) }
+          guard line.count <= limit else { throw tooLong }
           return String(decoding: line, as: UTF8.self)
         }
         // A line that may still get its `\r\n`.
-        guard bytes.count - 2 <= limit else { throw LineTooLong(path: path, limit: limit) }
+        guard bytes.count - 2 <= limit else { throw tooLong }
         if isAtEnd { return nil }
         if let more = try await chunks.next() {
           if bytes.isEmpty { bytes = more[...] } else { bytes += more }
@@ -116,6 +116,8 @@ public struct FileLines: AsyncSequence, Sendable {
         }
       }
     }
+
+    private var tooLong: LineTooLong { LineTooLong(subject: path.description, limit: limit) }
 
     /// The next line, without its end, if it is there.
     private mutating func takeLine() -> ArraySlice<UInt8>? {
@@ -134,13 +136,4 @@ public struct FileLines: AsyncSequence, Sendable {
   }
 
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
-}
-
-/// A line of a file is longer than was allowed.
-public struct LineTooLong: Error, Hashable, Sendable, CustomStringConvertible {
-  public let path: FilePath
-  /// How long a line may be, in bytes.
-  public let limit: Int
-
-  public var description: String { "read \(path): a line is longer than \(limit) bytes" }
 }
