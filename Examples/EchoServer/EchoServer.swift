@@ -3,7 +3,7 @@ import Synchronization
 import UV
 import UVOperations
 
-/// Accepts connections, and ends in order on Ctrl-C or SIGTERM.
+/// The echo server with operations: accepts connections, and ends in order on Ctrl-C or SIGTERM.
 final class EchoServer: Sendable {
   private struct State {
     var connections: [ObjectIdentifier: Connection] = [:]
@@ -34,7 +34,7 @@ final class EchoServer: Sendable {
     state.withLock { $0.keptAlive = [interrupt, terminate] }
     print("listening on \(listener.localAddress)")
     fflush(nil)
-    if options.showsStatistics { try Statistics(of: self).start() }
+    if options.showsStatistics { try Statistics(of: traffic) { self.connectionCount }.start() }
     acceptNext()
   }
 

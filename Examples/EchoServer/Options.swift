@@ -2,6 +2,13 @@ import UV
 
 /// The command line.
 struct Options {
+  enum Mode: String {
+    /// Every accept, read, write and close is an `Operation`.
+    case operations
+    /// Every connection is a task.
+    case async
+  }
+
   enum Queue: String {
     /// An operation queue on the main loop: no thread hop.
     case loop
@@ -13,7 +20,9 @@ struct Options {
 
   var host = "127.0.0.1"
   var port = 7007
-  var queue = Queue.loop
+  var mode = Mode.operations
+  private var askedQueue: Queue?
+  private var askedLoops: Int?
   var maxConnections: Int?
   var idleTimeout: Duration?
   var grace = Duration.seconds(5)
@@ -25,10 +34,12 @@ struct Options {
 
       --host HOST            name or address to listen on (127.0.0.1)
       --port PORT            port to listen on, 0 for any free one (7007)
-      --mode operations      every accept, read and write is an Operation
+      --mode operations      every accept, read and write is an Operation (the default)
+             async           every connection is a task, with async/await
       --queue loop           operations run in a queue on the main loop (the default)
               dispatch       operations run in an ordinary queue
               direct         operations are started without a queue
+      --loops N              with async: so many event loops, a thread each (1)
       --max-connections N    let further clients wait (no limit)
       --idle-timeout SECONDS close a connection that is silent for so long (never)
       --grace SECONDS        how long busy connections may go on after Ctrl-C (5)
@@ -46,15 +57,20 @@ struct Options {
       case "--help", "-h", "--stats":
         guard inline == nil else { throw UsageError("\(name) takes no value") }
         if name == "--stats" { showsStatistics = true } else { showsHelp = true }
-      case "--host", "--port", "--mode", "--queue", "--max-connections", "--idle-timeout",
-        "--grace":
+      case "--host", "--port", "--mode", "--queue", "--loops", "--max-connections",
+        "--idle-timeout", "--grace":
         guard let value = inline ?? rest.next() else { throw UsageError("\(name) needs a value") }
         try set(name, value)
       default:
         throw UsageError("unknown option '\(argument)'")
       }
     }
+    if mode == .async, askedQueue != nil { throw UsageError("--queue is for --mode operations") }
+    if mode == .operations, askedLoops != nil { throw UsageError("--loops is for --mode async") }
   }
+
+  var queue: Queue { askedQueue ?? .loop }
+  var loops: Int { askedLoops ?? 1 }
 
   private mutating func set(_ name: String, _ value: String) throws(UsageError) {
     switch name {
@@ -63,14 +79,17 @@ struct Options {
     case "--port":
       port = try number(name, value, in: 0...65_535)
     case "--mode":
-      guard value == "operations" else {
-        throw UsageError("--mode must be operations, not '\(value)'")
+      guard let mode = Mode(rawValue: value) else {
+        throw UsageError("--mode must be operations or async, not '\(value)'")
       }
+      self.mode = mode
     case "--queue":
       guard let queue = Queue(rawValue: value) else {
         throw UsageError("--queue must be loop, dispatch or direct, not '\(value)'")
       }
-      self.queue = queue
+      askedQueue = queue
+    case "--loops":
+      askedLoops = try number(name, value, in: 1...1_024)
     case "--max-connections":
       maxConnections = try number(name, value, in: 1...Int.max)
     case "--idle-timeout":

@@ -19,13 +19,15 @@ final class Traffic: Sendable {
 /// Shows each second what the server is doing: one live line on a terminal, a line a second elsewhere.
 // Unchecked: the variables are touched on the loop thread only, by the timer.
 final class Statistics: @unchecked Sendable {
-  private let server: EchoServer
+  private let traffic: Traffic
+  private let connectionCount: @Sendable () -> Int
   private let isTerminal = isatty(STDOUT_FILENO) == 1
   private let clock = SuspendingClock()
   private var last: (time: SuspendingClock.Instant, messages: Int, bytes: Int)
 
-  init(of server: EchoServer) {
-    self.server = server
+  init(of traffic: Traffic, connectionCount: @escaping @Sendable () -> Int) {
+    self.traffic = traffic
+    self.connectionCount = connectionCount
     last = (clock.now, 0, 0)
   }
 
@@ -36,10 +38,9 @@ final class Statistics: @unchecked Sendable {
   private func show() {
     let now = clock.now
     let elapsed = now - last.time
-    let messages = server.traffic.messages
-    let bytes = server.traffic.bytes
+    let (messages, bytes) = (traffic.messages, traffic.bytes)
     let line =
-      "\(server.connectionCount) connections, \(rate(messages - last.messages, elapsed)) messages/s, "
+      "\(connectionCount()) connections, \(rate(messages - last.messages, elapsed)) messages/s, "
       + "\(rate(bytes - last.bytes, elapsed)) bytes/s, loop delay \(delay(elapsed)) ms"
     last = (now, messages, bytes)
     print(isTerminal ? "\r\(line)\u{1B}[K" : line, terminator: isTerminal ? "" : "\n")

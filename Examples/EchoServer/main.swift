@@ -1,4 +1,4 @@
-// An echo server in which every accept, read, write and close is an `Operation`.
+// An echo server, with operations or with async/await.
 
 import Foundation
 import UV
@@ -20,13 +20,26 @@ let resolve = ResolveOperation(options.host, port: options.port, on: .main)
 resolve.whenFinished { result in
   do {
     guard let address = try result.get().first else { return }
-    try EchoServer(address, options).start()
+    switch options.mode {
+    case .operations: try EchoServer(address, options).start()
+    case .async: start(AsyncEchoServer(address, options))
+    }
   } catch {
     exit("echo-server: \(error)", status: EXIT_FAILURE)
   }
 }
 resolve.start()
 EventLoop.main.run()
+
+func start(_ server: AsyncEchoServer) {
+  Task {
+    do {
+      try await server.run()
+    } catch {
+      exit("echo-server: \(error)", status: EXIT_FAILURE)
+    }
+  }
+}
 
 /// Prints one line on standard error and ends the process.
 func exit(_ message: String, status: CInt) -> Never {

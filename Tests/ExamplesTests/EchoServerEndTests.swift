@@ -6,9 +6,9 @@ import UV
 /// How the server ends, and what it says then.
 @Suite(.timeLimit(.minutes(1)))
 struct EchoServerEndTests {
-  @Test(arguments: queues, [SIGINT, SIGTERM])
-  func aSignalEndsTheServerWithItsFigures(queue: String, signal: CInt) async throws {
-    try await withEchoServer(["--queue", queue]) { server, address, loop in
+  @Test(arguments: ways, [SIGINT, SIGTERM])
+  func aSignalEndsTheServerWithItsFigures(way: String, signal: CInt) async throws {
+    try await withEchoServer(options(way)) { server, address, loop in
       for count in [10, 200, 3_000] {
         let stream = try await TCPStream.connect(to: address, loop: loop)
         #expect(try await stream.echo([UInt8](repeating: 5, count: count)).count == count)
@@ -21,10 +21,10 @@ struct EchoServerEndTests {
     }
   }
 
-  @Test(arguments: queues)
-  func aSignalRightAfterTheFirstLineEndsTheServerInOrder(queue: String) async throws {
+  @Test(arguments: ways)
+  func aSignalRightAfterTheFirstLineEndsTheServerInOrder(way: String) async throws {
     for _ in 0..<3 {
-      try await withEchoServer(["--queue", queue]) { server, _, _ in
+      try await withEchoServer(options(way)) { server, _, _ in
         server.send(SIGTERM)
         let exit = try await server.waitUntilExit()
         #expect(exit == .init(status: 0))
@@ -32,9 +32,9 @@ struct EchoServerEndTests {
     }
   }
 
-  @Test(arguments: queues)
-  func aSignalClosesIdleClients(queue: String) async throws {
-    try await withEchoServer(["--queue", queue, "--grace", "3600"]) { server, address, loop in
+  @Test(arguments: ways)
+  func aSignalClosesIdleClients(way: String) async throws {
+    try await withEchoServer(options(way) + ["--grace", "3600"]) { server, address, loop in
       let stream = try await TCPStream.connect(to: address, loop: loop)
       #expect(try await stream.echo([1]) == [1])
       server.send(SIGINT)
@@ -45,9 +45,9 @@ struct EchoServerEndTests {
     }
   }
 
-  @Test(arguments: queues)
-  func aBusyClientIsServedToTheEnd(queue: String) async throws {
-    try await withEchoServer(["--queue", queue, "--grace", "3600"]) { server, address, loop in
+  @Test(arguments: ways)
+  func aBusyClientIsServedToTheEnd(way: String) async throws {
+    try await withEchoServer(options(way) + ["--grace", "3600"]) { server, address, loop in
       try await withStuckClient(address, loop) { stream, count in
         server.send(SIGINT)
         try await waitUntilRefused(address, loop)
@@ -63,9 +63,9 @@ struct EchoServerEndTests {
     }
   }
 
-  @Test(arguments: queues)
-  func theSecondInterruptEndsTheServerAtOnce(queue: String) async throws {
-    try await withEchoServer(["--queue", queue, "--grace", "3600"]) { server, address, loop in
+  @Test(arguments: ways)
+  func theSecondInterruptEndsTheServerAtOnce(way: String) async throws {
+    try await withEchoServer(options(way) + ["--grace", "3600"]) { server, address, loop in
       try await withStuckClient(address, loop) { stream, _ in
         server.send(SIGINT)
         try await waitUntilRefused(address, loop)
@@ -78,9 +78,9 @@ struct EchoServerEndTests {
     }
   }
 
-  @Test(arguments: queues)
-  func theEndOfTheGraceAbortsAStuckClient(queue: String) async throws {
-    try await withEchoServer(["--queue", queue, "--grace", "0.2"]) { server, address, loop in
+  @Test(arguments: ways)
+  func theEndOfTheGraceAbortsAStuckClient(way: String) async throws {
+    try await withEchoServer(options(way) + ["--grace", "0.2"]) { server, address, loop in
       try await withStuckClient(address, loop) { stream, _ in
         server.send(SIGINT)
         let exit = try await server.waitUntilExit()
@@ -129,15 +129,20 @@ struct EchoServerEndTests {
     let server = try await run(["--help"])
     #expect(server.exit == .init(status: 0))
     #expect(server.lines().first == "usage: echo-server [options]")
-    for option in ["--host", "--port", "--queue", "--max-connections", "--idle-timeout", "--grace"]
-    {
+    let options = [
+      "--host", "--port", "--mode", "--queue", "--loops", "--max-connections", "--idle-timeout",
+      "--grace",
+    ]
+    for option in options {
       #expect(server.lines().contains { $0.contains(option) }, "\(option)")
     }
   }
 
   @Test(arguments: [
     ["--nonsense"], ["nonsense"], [""], ["--port"], ["--port", "65536"], ["--port", "-1"],
-    ["--port=x"], ["--queue", "none"], ["--mode", "async"], ["--max-connections", "0"],
+    ["--port=x"], ["--queue", "none"], ["--mode", "none"],
+    ["--mode", "async", "--queue", "loop"], ["--loops", "2"], ["--mode", "async", "--loops", "0"],
+    ["--max-connections", "0"],
     ["--idle-timeout", "0"], ["--grace", "-1"], ["--grace", "nan"], ["--stats=yes"],
   ])
   func badOptionsAreAUsageError(arguments: [String]) async throws {

@@ -4,13 +4,18 @@ import Testing
 import UV
 
 /// The ways in which the server runs its operations.
-let queues = ["loop", "dispatch", "direct"]
+/// The ways in which the server can work: an operation queue, or tasks.
+let ways = ["loop", "dispatch", "direct", "async"]
+
+func options(_ way: String) -> [String] {
+  way == "async" ? ["--mode", "async"] : ["--queue", way]
+}
 
 @Suite(.timeLimit(.minutes(1)))
 struct EchoServerTests {
-  @Test(arguments: queues, [1, 100, 65_536, 1_000_003, 16 << 20])
-  func bytesComeBackExactlyAndThenTheEnd(queue: String, count: Int) async throws {
-    try await withEchoServer(["--queue", queue]) { _, address, loop in
+  @Test(arguments: ways, [1, 100, 65_536, 1_000_003, 16 << 20])
+  func bytesComeBackExactlyAndThenTheEnd(way: String, count: Int) async throws {
+    try await withEchoServer(options(way)) { _, address, loop in
       try await TCPStream.withConnection(
         to: address.host, port: address.port, loop: loop
       ) { stream in
@@ -35,9 +40,9 @@ struct EchoServerTests {
     }
   }
 
-  @Test(arguments: queues)
-  func clientsThatResetTakeNothingWithThem(queue: String) async throws {
-    try await withEchoServer(["--queue", queue]) { server, address, loop in
+  @Test(arguments: ways)
+  func clientsThatResetTakeNothingWithThem(way: String) async throws {
+    try await withEchoServer(options(way)) { server, address, loop in
       // The first clients make the server open what it opens once.
       try await resetTwenty(address, loop)
       let first = try await TCPStream.connect(to: address, loop: loop)
@@ -55,9 +60,9 @@ struct EchoServerTests {
     }
   }
 
-  @Test(arguments: queues)
-  func aClientThatDoesNotReadIsHeldAndThenGetsEverything(queue: String) async throws {
-    try await withEchoServer(["--queue", queue]) { server, address, loop in
+  @Test(arguments: ways)
+  func aClientThatDoesNotReadIsHeldAndThenGetsEverything(way: String) async throws {
+    try await withEchoServer(options(way)) { server, address, loop in
       let stream = try await TCPStream.connect(to: address, loop: loop)
       #expect(try await stream.echo([UInt8](repeating: 1, count: 65_536)).count == 65_536)
       let before = server.memory
@@ -85,9 +90,9 @@ struct EchoServerTests {
     }
   }
 
-  @Test(arguments: queues)
-  func aClientThatNeitherSendsNorReadsIsSilentToo(queue: String) async throws {
-    try await withEchoServer(["--queue", queue, "--idle-timeout", "1"]) { _, address, loop in
+  @Test(arguments: ways)
+  func aClientThatNeitherSendsNorReadsIsSilentToo(way: String) async throws {
+    try await withEchoServer(options(way) + ["--idle-timeout", "1"]) { _, address, loop in
       let stream = try await TCPStream.connect(to: address, loop: loop)
       // Stuck until the server gives up, and throws away what still comes or resets the connection.
       _ = try? await stream.write(Pattern.bytes(64 << 20))
@@ -96,9 +101,9 @@ struct EchoServerTests {
     }
   }
 
-  @Test(arguments: queues)
-  func withoutDescriptorsClientsWaitForTheirTurn(queue: String) async throws {
-    try await withEchoServer(["--queue", queue], fileLimit: 64) { server, address, loop in
+  @Test(arguments: ways)
+  func withoutDescriptorsClientsWaitForTheirTurn(way: String) async throws {
+    try await withEchoServer(options(way), fileLimit: 64) { server, address, loop in
       var clients: [TCPStream] = []
       for number in 0..<200 {
         let client = try await TCPStream.connect(to: address, loop: loop)
@@ -120,9 +125,9 @@ struct EchoServerTests {
     }
   }
 
-  @Test(arguments: queues)
-  func clientsBeyondTheMaximumWait(queue: String) async throws {
-    let arguments = ["--queue", queue, "--max-connections", "2"]
+  @Test(arguments: ways)
+  func clientsBeyondTheMaximumWait(way: String) async throws {
+    let arguments = options(way) + ["--max-connections", "2"]
     try await withEchoServer(arguments) { _, address, loop in
       let first = try await TCPStream.connect(to: address, loop: loop)
       let second = try await TCPStream.connect(to: address, loop: loop)
@@ -144,9 +149,9 @@ struct EchoServerTests {
     }
   }
 
-  @Test(arguments: queues)
-  func aSilentClientIsClosed(queue: String) async throws {
-    let arguments = ["--queue", queue, "--idle-timeout", "0.2"]
+  @Test(arguments: ways)
+  func aSilentClientIsClosed(way: String) async throws {
+    let arguments = options(way) + ["--idle-timeout", "0.2"]
     try await withEchoServer(arguments) { _, address, loop in
       let start = SuspendingClock.now
       let stream = try await TCPStream.connect(to: address, loop: loop)
