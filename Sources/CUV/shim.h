@@ -30,4 +30,8 @@ int pthread_setname_np(pthread_t thread, const char *name);
 int _dispatch_get_main_queue_handle_4CF(void);
 void _dispatch_main_queue_callback_4CF(void *message);
 
+// The task that runs on this thread, or null: a function of the Swift runtime that the standard library offers only around a
+// closure. It can go once tasks can be told apart without one, as cheaply.
+__attribute__((swiftcall)) void *swift_task_getCurrent(void);
+
 #endif

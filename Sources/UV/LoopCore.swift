@@ -33,19 +33,19 @@ package final class LoopCore: @unchecked Sendable {
   @exclusivity(unchecked) private var local: [Job] = []
   @exclusivity(unchecked) private var running: [Job] = []
   @exclusivity(unchecked) private var jobsRun = 0
-  private var nextTurnJobs: [Job] = []
+  @exclusivity(unchecked) private var nextTurnJobs: [Job] = []
   @exclusivity(unchecked) private(set) var turn: UInt64 = 0
   @exclusivity(unchecked) private var completionDepth = 0
   @exclusivity(unchecked) private var inlineCompletions = 0
-  private var pollReturned: UInt64 = 0
-  private(set) var isStopping = false
+  @exclusivity(unchecked) private var pollReturned: UInt64 = 0
+  @exclusivity(unchecked) private(set) var isStopping = false
   /// Runs what the loop's thread has to do besides, before it polls. Returns whether there was something.
-  var runOther: (() -> Bool)?
+  @exclusivity(unchecked) var runOther: (() -> Bool)?
   private var grace: Deadline?
   private var graceIsOver = false
   @exclusivity(unchecked) private var requests = RequestList()
-  var executor: UnownedSerialExecutor?
-  var taskExecutor: UnownedTaskExecutor?
+  @exclusivity(unchecked) var executor: UnownedSerialExecutor?
+  @exclusivity(unchecked) var taskExecutor: UnownedTaskExecutor?
 
   init(belongsToMainThread: Bool) throws(IOError) {
     self.belongsToMainThread = belongsToMainThread

@@ -143,7 +143,7 @@ final class Serving: Sendable {
 
   private func handle(_ stream: TCPStream) async {
     do {
-      try await handler(stream)
+      try await stream.attended { try await handler(stream) }
       await stream.close()
     } catch {
       stream.abort()

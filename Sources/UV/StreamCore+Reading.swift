@@ -21,14 +21,20 @@ package protocol ReadConsumer: AnyObject, Sendable {
 }
 
 /// Whoever waits for bytes. There is one at a time.
-struct Reader {
+// Unchecked: the memory of the reader is used on the loop thread alone.
+struct Reader: @unchecked Sendable {
+  /// Nothing in here is counted, so that a reader is copied like a number.
   enum Target {
-    case operation(limit: Int, any ReadConsumer)
+    /// For the stream's `readConsumer`.
+    case operation(limit: Int)
     case array(limit: Int, LoopContinuation<[UInt8]?>)
     case memory(UnsafeMutableRawBufferPointer, LoopContinuation<Int?>)
     /// Bytes are collected until they are what it wants.
     case portion(Portion, LoopContinuation<[UInt8]?>)
   }
+
+  /// The ticket of those that ``TCPStream/attended(_:)`` looks after.
+  static let attended: UInt64 = 0
 
   let ticket: UInt64
   let target: Target
@@ -100,7 +106,8 @@ extension StreamCore {
       if case .success(_?) = result { return tell(consumer, result) }
       return mayCompleteInline() ? tell(consumer, result) : tellNextTurn(consumer, result)
     }
-    wait(Reader(ticket: ticket, target: .operation(limit: limit, consumer)))
+    readConsumer = consumer
+    wait(Reader(ticket: ticket, target: .operation(limit: limit)))
   }
 
   private func tell(_ consumer: any ReadConsumer, _ result: consuming Result<[UInt8]?, any Error>) {
@@ -109,12 +116,64 @@ extension StreamCore {
     loop.endCompletion()
   }
 
+  private func tellConsumer(_ result: consuming Result<[UInt8]?, any Error>) {
+    if let consumer = readConsumer.take() { tell(consumer, result) }
+  }
+
   private func tellNextTurn(_ consumer: any ReadConsumer, _ result: Result<[UInt8]?, any Error>) {
     loop.nextTurn { consumer.readDidFinish(result) }
   }
 
+  /// Whether there is surely nothing to be read yet.
+  var readMustWait: Bool {
+    guard life == .open, inbound.isEmpty, reader == nil, !discardsInput, isOpen else {
+      return false
+    }
+    if case .active = reading { return true }
+    return false
+  }
+
+  /// Makes a reader wait that somebody else cancels. To be called after `readMustWait`.
+  func waitAttended(_ target: Reader.Target) {
+    let reader = Reader(ticket: Reader.attended, target: target)
+    // The task may have changed its thread in between.
+    guard loop.isCurrent else { return beginLater(reader) }
+    guard readMustWait else { return begin(reader) }
+    self.reader = reader
+    timeouts?.readDidBegin(on: self)
+  }
+
+  private func beginLater(_ reader: Reader) {
+    let task = currentTask()
+    let isAccepted = loop.perform { [self] in
+      attendedTask == task ? begin(reader) : fail(reader, CancellationError())
+    }
+    if !isAccepted { fail(reader, EventLoopClosed()) }
+  }
+
+  /// Ends `reader` with what there is, or makes it wait.
+  func begin(_ reader: Reader) {
+    switch reader.target {
+    case .operation: wait(reader)
+    case .array(let limit, let continuation):
+      if let result = readNow(upTo: limit) {
+        continuation.resume(with: result)
+      } else {
+        wait(reader)
+      }
+    case .memory(let memory, let continuation):
+      if let result = readNow(into: memory) {
+        continuation.resume(with: result)
+      } else {
+        wait(reader)
+      }
+    case .portion(let portion, let continuation):
+      if let result = readNow(portion) { continuation.resume(with: result) } else { wait(reader) }
+    }
+  }
+
   /// Makes `reader` wait. To be called after `readNow` had nothing to say.
-  func wait(_ reader: consuming Reader) {
+  func wait(_ reader: Reader) {
     loop.preconditionIsCurrent()
     self.reader = reader
     timeouts?.readDidBegin(on: self)
@@ -133,10 +192,10 @@ extension StreamCore {
     guard let reader, !inbound.isEmpty else { return }
     self.reader = nil
     switch reader.target {
-    case .operation(let limit, let consumer):
+    case .operation(let limit):
       let bytes = inbound.take(upTo: limit)
       resumeReadingIfDrained()
-      tell(consumer, .success(bytes))
+      tellConsumer(.success(bytes))
     case .array(let limit, let continuation):
       continuation.resume(returning: inbound.take(upTo: limit))
       resumeReadingIfDrained()
@@ -152,7 +211,7 @@ extension StreamCore {
 
   func fail(_ reader: Reader, _ error: any Error) {
     switch reader.target {
-    case .operation(_, let consumer): tell(consumer, .failure(error))
+    case .operation: tellConsumer(.failure(error))
     case .array(_, let continuation): continuation.resume(throwing: error)
     case .memory(_, let continuation): continuation.resume(throwing: error)
     case .portion(_, let continuation): continuation.resume(throwing: error)
@@ -162,7 +221,7 @@ extension StreamCore {
   private func finish(_ reader: Reader, with end: Reading.End) {
     switch (end, reader.target) {
     case (.failed(let error), _): fail(reader, error)
-    case (.endOfFile, .operation(_, let consumer)): tell(consumer, .success(nil))
+    case (.endOfFile, .operation): tellConsumer(.success(nil))
     case (.endOfFile, .array(_, let continuation)): continuation.resume(returning: nil)
     case (.endOfFile, .memory(_, let continuation)): continuation.resume(returning: nil)
     case (.endOfFile, .portion(_, let continuation)): continuation.resume(returning: nil)
@@ -235,22 +294,23 @@ extension StreamCore {
     }
   }
 
-  private func deliver(_ arrived: UnsafeRawBufferPointer, to reader: consuming Reader) {
+  private func deliver(_ arrived: UnsafeRawBufferPointer, to reader: Reader) {
     switch reader.target {
     case .memory(_, let continuation):
       continuation.resume(returning: arrived.count)
     case .array(let limit, let continuation):
       continuation.resume(returning: split(arrived, at: limit))
-    case .operation(let limit, let consumer):
-      tell(consumer, .success(split(arrived, at: limit)))
+    case .operation(let limit):
+      tellConsumer(.success(split(arrived, at: limit)))
     case .portion:
       inbound.append(arrived)
     }
   }
 
   private func split(_ arrived: UnsafeRawBufferPointer, at limit: Int) -> [UInt8] {
-    if arrived.count > limit { inbound.append(UnsafeRawBufferPointer(rebasing: arrived[limit...])) }
-    return Array(arrived.prefix(limit))
+    if arrived.count <= limit { return [UInt8](arrived) }
+    inbound.append(UnsafeRawBufferPointer(rebasing: arrived[limit...]))
+    return [UInt8](UnsafeRawBufferPointer(rebasing: arrived[..<limit]))
   }
 
   /// - Parameter wanted: How much more than usual somebody waits for.

@@ -25,6 +25,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   @exclusivity(unchecked) var inbound = InboundBytes()
   @exclusivity(unchecked) var reading = Reading.notStarted
   @exclusivity(unchecked) var reader: Reader?
+  /// Whom an operation's read is for.
+  @exclusivity(unchecked) var readConsumer: (any ReadConsumer)?
   @exclusivity(unchecked) var discardsInput = false
   @exclusivity(unchecked) var outbound = OutboundQueue()
   @exclusivity(unchecked) var sending = Sending.open
@@ -45,6 +47,9 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   @exclusivity(unchecked) private(set) var lastActivity: UInt64 = 0
   @exclusivity(unchecked) private var inlineTurn: UInt64 = 0
   @exclusivity(unchecked) private var inlineCount = 0
+
+  /// The task whose cancellation reaches the stream by ``TCPStream/attended(_:)``, until it has.
+  @exclusivity(unchecked) var attendedTask: UInt?
 
   /// Called once, when the descriptor is back with the system.
   var whenGone: (@Sendable () -> Void)?

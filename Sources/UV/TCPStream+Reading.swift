@@ -5,38 +5,69 @@ extension TCPStream {
   ///
   /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)``, ``ConcurrentRead`` while another read
   ///   waits, `CancellationError` when the task is cancelled, which loses no bytes; ``EventLoopClosed``.
+  @inlinable @inline(__always)
   public func read(upTo limit: Int = 65_536) async throws -> [UInt8]? {
+    if mustWaitAttended {
+      return try await withUnsafeThrowingContinuation { waitAttended(upTo: limit, $0) }
+    }
+    return try await readOrWait(upTo: limit)
+  }
+
+  @usableFromInline
+  func readOrWait(upTo limit: Int) async throws -> [UInt8]? {
     trapUnless(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
-    if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(upTo: limit) {
-      return try result.get()
+    return try await read { [core] in
+      core.readNow(upTo: limit)
+    } later: {
+      .array(limit: limit, $0)
     }
-    let ticket = core.nextTicket()
-    return try await core.loop.wait { [core] continuation in
-      if let result = core.readNow(upTo: limit) { return continuation.resume(with: result) }
-      core.wait(Reader(ticket: ticket, target: .array(limit: limit, continuation)))
-    } cancel: { [core] in
-      core.cancelRead(ticket)
-    }
+  }
+
+  /// Whether there is nothing to be read yet, and somebody who ends a read when this task is cancelled.
+  ///
+  /// What a read and a write do mostly is inlined into their callers: after each asynchronous call the runtime looks up where the task is
+  /// to run, which takes longer than the rest of a short message.
+  @usableFromInline
+  var mustWaitAttended: Bool { core.caller == .attended && core.readMustWait }
+
+  @usableFromInline
+  func waitAttended(upTo limit: Int, _ continuation: UnsafeContinuation<[UInt8]?, any Error>) {
+    trapUnless(limit > 0, "A read must have room for a byte: `limit` is \(limit).")
+    core.waitAttended(
+      .array(limit: limit, LoopContinuation(continuation: continuation, loop: core.loop)))
   }
 
   /// Waits for bytes and puts what is there into `memory`; returns their number, `nil` at the end of the stream.
   ///
   /// As ``read(upTo:)``, without an array: while a read waits, the system writes straight into `memory`, which must stay valid until
   /// this returns.
+  @inlinable @inline(__always)
   public func read(into memory: UnsafeMutableRawBufferPointer) async throws -> Int? {
-    trapUnless(!memory.isEmpty, "A read must have room for a byte: the memory is empty.")
-    if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(into: memory) {
-      return try result.get()
+    if mustWaitAttended {
+      return try await withUnsafeThrowingContinuation { waitAttended(into: memory, $0) }
     }
-    let ticket = core.nextTicket()
+    return try await readOrWait(into: memory)
+  }
+
+  @usableFromInline
+  func readOrWait(into memory: UnsafeMutableRawBufferPointer) async throws -> Int? {
+    trapUnless(!memory.isEmpty, "A read must have room for a byte: the memory is empty.")
     // Used on the loop thread alone, while this waits.
     nonisolated(unsafe) let memory = memory
-    return try await core.loop.wait { [core] continuation in
-      if let result = core.readNow(into: memory) { return continuation.resume(with: result) }
-      core.wait(Reader(ticket: ticket, target: .memory(memory, continuation)))
-    } cancel: { [core] in
-      core.cancelRead(ticket)
+    return try await read { [core] in
+      core.readNow(into: memory)
+    } later: {
+      .memory(memory, $0)
     }
+  }
+
+  @usableFromInline
+  func waitAttended(
+    into memory: UnsafeMutableRawBufferPointer, _ continuation: UnsafeContinuation<Int?, any Error>
+  ) {
+    trapUnless(!memory.isEmpty, "A read must have room for a byte: the memory is empty.")
+    core.waitAttended(
+      .memory(memory, LoopContinuation(continuation: continuation, loop: core.loop)))
   }
 
   /// Waits for `count` bytes and returns them; `nil` if the stream ends before the first of them.
@@ -77,13 +108,22 @@ extension TCPStream {
   }
 
   private func read(_ portion: Portion) async throws -> [UInt8]? {
-    if core.loop.isCurrent, !Task.isCancelled, let result = core.readNow(portion) {
-      return try result.get()
+    try await read { [core] in
+      core.readNow(portion)
+    } later: {
+      .portion(portion, $0)
     }
+  }
+
+  /// Gets what there is to get `now`, or waits as what `later` makes.
+  private func read<Value: Sendable>(
+    now: () -> Result<Value, any Error>?,
+    later: @escaping @Sendable (LoopContinuation<Value>) -> Reader.Target
+  ) async throws -> Value {
+    if core.caller != .elsewhere, let result = now() { return try result.get() }
     let ticket = core.nextTicket()
-    return try await core.loop.wait { [core] continuation in
-      if let result = core.readNow(portion) { return continuation.resume(with: result) }
-      core.wait(Reader(ticket: ticket, target: .portion(portion, continuation)))
+    return try await core.loop.wait { [core] in
+      core.begin(Reader(ticket: ticket, target: later($0)))
     } cancel: { [core] in
       core.cancelRead(ticket)
     }
@@ -101,8 +141,9 @@ extension TCPStream {
 /// A stream is the sequence of the bytes it receives, up to its end.
 extension TCPStream: AsyncSequence {
   public struct AsyncIterator: AsyncIteratorProtocol {
-    fileprivate let stream: TCPStream
+    @usableFromInline let stream: TCPStream
 
+    @inlinable @inline(__always)
     public func next() async throws -> [UInt8]? { try await stream.read() }
   }
 

@@ -7,13 +7,19 @@ extension TCPStream {
   /// - Throws: ``IOError`` if the connection fails, ``StreamClosed`` after ``close(timeout:)`` or ``shutdownSending()``, and
   ///   `CancellationError` if the task is cancelled; ``EventLoopClosed``. After any error some of `bytes` may have been sent: close the
   ///   stream, do not retry. A stream that has sent a part of a cancelled write refuses further ones.
+  @inlinable @inline(__always)
   public func write(_ bytes: [UInt8]) async throws {
-    var sent = 0
-    if core.loop.isCurrent, !Task.isCancelled, core.mayCompleteInline() {
-      sent = try bytes.withUnsafeBytes(core.writeNow).get()
-      if sent == bytes.count, core.isFlushed { return }
-    }
-    try await write(bytes, from: sent)
+    if let sent = try writeInline(bytes) { try await write(bytes, from: sent) }
+  }
+
+  /// Hands `bytes` to the system without waiting.
+  ///
+  /// - Returns: How many it has taken, if there is more to do.
+  @usableFromInline
+  func writeInline(_ bytes: [UInt8]) throws -> Int? {
+    guard core.caller != .elsewhere, core.mayCompleteInline() else { return 0 }
+    let sent = try bytes.withUnsafeBytes(core.writeNow).get()
+    return sent == bytes.count && core.isFlushed ? nil : sent
   }
 
   /// Sends `text` in UTF-8. As ``write(_:)-([UInt8])``.
@@ -23,7 +29,7 @@ extension TCPStream {
   /// copied.
   public func write(_ bytes: some Collection<UInt8>) async throws {
     var sent = 0
-    if core.loop.isCurrent, !Task.isCancelled, core.mayCompleteInline() {
+    if core.caller != .elsewhere, core.mayCompleteInline() {
       let result = bytes.withContiguousStorageIfAvailable {
         core.writeNow(UnsafeRawBufferPointer($0))
       }
@@ -38,7 +44,7 @@ extension TCPStream {
   /// Sends all of the memory that `bytes` spans. As ``write(_:)-([UInt8])``; what the system does not take at once is copied.
   public func write(_ bytes: RawSpan) async throws {
     var sent = 0
-    if core.loop.isCurrent, !Task.isCancelled, core.mayCompleteInline() {
+    if core.caller != .elsewhere, core.mayCompleteInline() {
       sent = try bytes.withUnsafeBytes(core.writeNow).get()
       if sent == bytes.byteCount, core.isFlushed { return }
     }
@@ -54,7 +60,8 @@ extension TCPStream {
     try await write(bytes)
   }
 
-  private func write(_ bytes: [UInt8], from sent: Int) async throws {
+  @usableFromInline
+  func write(_ bytes: [UInt8], from sent: Int) async throws {
     let ticket = core.nextTicket()
     try await core.loop.wait { [core] (continuation: LoopContinuation<Void>) in
       // Started here, after a first part was perhaps sent by the caller: nothing can come in between on the loop thread.

@@ -78,7 +78,7 @@ public final class TCPStream: Sendable {
     let stream = try await connect(
       to: host, port: port, timeout: timeout, options: options, loop: loop)
     do {
-      let value = try await body(stream)
+      let value = try await stream.attended { try await body(stream) }
       await stream.close()
       return value
     } catch {

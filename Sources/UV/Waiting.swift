@@ -62,9 +62,9 @@ extension LoopCore {
 
 /// Resumes a task that waits for its loop, once, on the loop thread.
 struct LoopContinuation<Value: Sendable>: Sendable {
-  fileprivate let continuation: UnsafeContinuation<Value, any Error>
+  let continuation: UnsafeContinuation<Value, any Error>
   // The task that waits holds it.
-  fileprivate unowned(unsafe) let loop: LoopCore
+  unowned(unsafe) let loop: LoopCore
 
   func resume(with result: Result<Value, any Error>) {
     // The runtime orders this with a task that has not begun to wait by an atomic that the thread sanitizer does not see. It
