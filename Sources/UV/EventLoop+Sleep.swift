@@ -5,12 +5,45 @@ extension EventLoop {
   ///
   /// - Throws: `CancellationError` as soon as the task is cancelled, ``EventLoopClosed`` if the loop shuts down first.
   public func sleep(for duration: Duration) async throws {
-    let sleeper = Sleeper(loop: core, until: Deadline(after: duration))
+    try await sleep(until: Deadline(after: duration))
+  }
+
+  /// Returns at `instant` or, if that has passed, in the loop's next turn; never earlier. As ``sleep(for:)``.
+  public func sleep(until instant: SuspendingClock.Instant) async throws {
+    try await sleep(for: SuspendingClock.now.duration(to: instant))
+  }
+
+  func sleep(until deadline: Deadline) async throws {
+    let sleeper = Sleeper(loop: core, until: deadline)
     try await core.wait(.new) {
       sleeper.begin($0)
     } cancel: {
       sleeper.end(.failure(CancellationError()))
     }
+  }
+
+  /// A clock that sleeps by timers of this loop, for code that takes a `Clock`.
+  public var clock: LoopClock { LoopClock(loop: self) }
+}
+
+/// The system's monotonic clock, which stands still while the machine is suspended, with sleeps by timers of an event loop.
+///
+/// Its instants are those of `SuspendingClock`, which on Linux is the clock that libuv uses: `CLOCK_MONOTONIC`.
+public struct LoopClock: Clock {
+  public typealias Instant = SuspendingClock.Instant
+
+  fileprivate let loop: EventLoop
+
+  public var now: Instant { SuspendingClock.now }
+
+  /// A millisecond, which is what libuv's timers count.
+  public var minimumResolution: Duration { .milliseconds(1) }
+
+  /// Returns at `deadline`, never earlier. A timer is not put off, so `tolerance` has no effect.
+  ///
+  /// - Throws: As ``EventLoop/sleep(until:)``.
+  public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
+    try await loop.sleep(until: deadline)
   }
 }
 

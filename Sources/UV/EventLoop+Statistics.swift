@@ -1,3 +1,5 @@
+internal import Synchronization
+
 extension EventLoop {
   /// Counts of one loop, read without stopping it.
   public struct Statistics: Hashable, Sendable {
@@ -24,5 +26,20 @@ extension EventLoop {
       iterations: counters.iterations.current,
       longestTurn: .nanoseconds(counters.longestTurn.current)
     )
+  }
+
+  /// How long a turn of the loop may take before ``Report`` is told that something blocks the loop's thread; `nil` for any time.
+  ///
+  /// Any thread. It is told when the turn is over. 250 ms in debug builds, `nil` in release builds; a turn is timed in any case, for
+  /// ``Statistics/longestTurn``.
+  public var turnLimit: Duration? {
+    get {
+      let limit = core.counters.turnLimit.load(ordering: .relaxed)
+      return limit == .max ? nil : .nanoseconds(limit)
+    }
+    set {
+      let limit = newValue.map { Int(clamping: $0.clampedNanoseconds) } ?? .max
+      core.counters.turnLimit.store(limit, ordering: .relaxed)
+    }
   }
 }

@@ -23,7 +23,26 @@ final class LoopCounters: Sendable {
 
   var live: Int { handles.current + requests.current }
 
+  /// How long a turn may take before it is reported, in nanoseconds. Any thread may change it.
+  let turnLimit = Atomic<Int>(LoopCounters.defaultTurnLimit)
+
+  private static var defaultTurnLimit: Int {
+    #if DEBUG
+      250_000_000
+    #else
+      .max
+    #endif
+  }
+
   func noteTurn(nanoseconds: UInt64) {
-    longestTurn.raise(to: Int(clamping: Int64(bitPattern: nanoseconds)))
+    let time = Int(clamping: Int64(bitPattern: nanoseconds))
+    longestTurn.raise(to: time)
+    if time > turnLimit.load(ordering: .relaxed) { reportTurn(time) }
+  }
+
+  private func reportTurn(_ nanoseconds: Int) {
+    Report.send(
+      "an event loop was held for \(nanoseconds / 1_000_000) ms: what blocks or computes on its thread keeps all others waiting"
+    )
   }
 }

@@ -109,6 +109,23 @@ import UV
     }
   }
 
+  @Test func aTurnThatIsLongerThanTheLimitIsReported() async throws {
+    await #expect(processExitsWith: .success) {
+      let reports = Collected<String>()
+      Report.setHandler { reports.append($0) }
+      try await withLoop { loop in
+        loop.turnLimit = .milliseconds(20)
+        #expect(loop.turnLimit == .milliseconds(20))
+        try await loop.run { keepBusy(for: .milliseconds(30)) }
+        await reports.waitUntil(count: 1)
+        loop.turnLimit = nil
+        #expect(loop.turnLimit == nil)
+      }
+      let line = reports.values[0]
+      precondition(line.hasPrefix("an event loop was held for "), line)
+    }
+  }
+
   @Test func openHandlesAreCounted() async throws {
     try await withLoop { loop in
       let timers = try await loop.run {
