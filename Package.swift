@@ -18,6 +18,7 @@ let package = Package(
     .executable(name: "echo-server", targets: ["EchoServer"]),
     .executable(name: "timer-operations", targets: ["TimerOperations"]),
     .executable(name: "copy-file", targets: ["CopyFile"]),
+    .executable(name: "tcp-proxy", targets: ["TCPProxy"]),
   ],
   targets: [
     .systemLibrary(
@@ -42,6 +43,9 @@ let package = Package(
     ),
     .executableTarget(
       name: "CopyFile", dependencies: ["UV"], path: "Examples/CopyFile", swiftSettings: settings
+    ),
+    .executableTarget(
+      name: "TCPProxy", dependencies: ["UV"], path: "Examples/TCPProxy", swiftSettings: settings
     ),
     .target(
       name: "TestSupport", dependencies: ["UV", "Locking"], path: "Tests/TestSupport",
@@ -68,7 +72,9 @@ let package = Package(
     ),
     .testTarget(
       name: "ExamplesTests",
-      dependencies: ["UV", "Locking", "EchoServer", "TimerOperations", "CopyFile", "TestSupport"],
+      dependencies: [
+        "UV", "Locking", "EchoServer", "TimerOperations", "CopyFile", "TCPProxy", "TestSupport",
+      ],
       swiftSettings: settings
     ),
   ]

@@ -30,9 +30,29 @@ import UVOperations
     }
   }
 
+  @Test func theTwoEchoesAndTheClientWorkAsShown() async throws {
+    try await TCPListener.withListener(on: .loopback(port: 0)) { listener in
+      async let answer = ask(port: listener.localAddress.port)
+      let stream = try await listener.accept()
+      try await oneEcho(of: stream)
+      let text = try await answer
+      #expect(text == "hello")
+      await stream.close()
+    }
+  }
+
   @Test func timersOperationsAndActorsWorkAsShown() async throws {
     let loop = try EventLoop()
-    try await timers(on: loop)
+    try await TCPListener.withListener(on: .loopback(port: 0), loop: loop) { listener in
+      async let near = TCPStream.connect(to: listener.localAddress, loop: loop)
+      let far = try await listener.accept()
+      try await far.write("words\n")
+      let stream = try await near
+      let words = try await timers(on: loop, stream)
+      #expect(words == "words")
+      await far.close()
+      await stream.close()
+    }
     #expect(try await OperationQueue().run(Measure()) == 21)
     #expect(await Session(on: loop).isOnLoop())
     await loop.shutdown()

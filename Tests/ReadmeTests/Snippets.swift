@@ -8,21 +8,29 @@ import UVOperations
 func echoServer() async throws {
   try await TCPListener.withListener(on: .loopback(port: 7007)) { listener in
     print("listening on \(listener.localAddress)")
-    try await withThrowingDiscardingTaskGroup { connections in
-      while true {
-        let stream = try await listener.accept()
-        connections.addTask(executorPreference: listener.loop) {
-          do {
-            for try await bytes in stream { try await stream.write(bytes) }
-            await stream.close()
-          } catch {
-            print("\(stream.peerAddress?.description ?? "a client"): \(error)")
-            stream.abort()
-          }
-        }
-      }
+    try await listener.serve { stream in
+      for try await bytes in stream { try await stream.write(bytes) }
     }
   }
+}
+
+func oneEcho(of stream: TCPStream) async throws {
+  let queue = OperationQueue()
+  let receive = ReadOperation(from: stream)
+  let send = WriteOperation(try receive.output ?? [], to: stream)
+  send.addDependency(receive)
+  queue.add(receive, send)
+  try await send.value
+}
+
+func ask(port: Int) async throws -> String? {
+  let answer = try await TCPStream.withConnection(
+    to: "localhost", port: port, timeout: .seconds(3)
+  ) { stream in
+    try await stream.write("hello\n")
+    return try await stream.readLine()
+  }
+  return answer
 }
 
 func chain(port: Int) async throws -> [UInt8]? {
@@ -41,13 +49,16 @@ func chain(port: Int) async throws -> [UInt8]? {
   return answer
 }
 
-func timers(on loop: EventLoop) async throws {
+func timers(on loop: EventLoop, _ stream: TCPStream) async throws -> String? {
   let queue = OperationQueue()
   try await loop.sleep(for: .milliseconds(20))
+  for await tick in loop.every(.milliseconds(5)) where tick > 3 { break }
+  let words = try await withTimeout(.seconds(3)) { try await stream.readLine() }
   let pause = TimerOperation(after: .milliseconds(20), on: loop)
   try await queue.run(pause)
   let ticks = try loop.schedule(every: .seconds(1)) { timer in print("tick") }
   ticks.cancel()
+  return words
 }
 
 struct Digest {
