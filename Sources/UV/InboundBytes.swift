@@ -45,6 +45,7 @@ struct InboundBytes {
       let from = delimiter == sought ? max(start, searched) : start
       (sought, searched) = (delimiter, end)
       guard from < end, let index = firstIndex(of: delimiter, in: from..<end) else { return nil }
+      searched = index + 1  // There may be more behind it.
       return index + 1 - start
     }
   }
