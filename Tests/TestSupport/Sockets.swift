@@ -24,8 +24,11 @@ public enum RawSocket {
   }
 
   /// A socket that has connected, to be closed by the caller; the listener need not accept it.
-  public static func connected(toPort port: Int) -> CInt {
+  ///
+  /// - Parameter prepare: Called with the socket before it connects.
+  public static func connected(toPort port: Int, _ prepare: (CInt) -> Void = { _ in }) -> CInt {
     let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    prepare(descriptor)
     var address = loopback(port: port)
     let status = withUnsafePointer(to: &address) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
