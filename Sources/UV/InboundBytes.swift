@@ -10,7 +10,8 @@ enum Portion {
   var limit: Int {
     switch self {
     case .exactly(let count): count
-    case .through(_, let limit): limit
+    // One more shows that there are too many.
+    case .through(_, let limit): limit < .max ? limit + 1 : limit
     }
   }
 }

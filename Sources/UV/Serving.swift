@@ -62,6 +62,8 @@ final class Serving: Sendable {
           }
         }
         end.withLock { $0 = error }
+        // Whoever comes now is refused instead of waiting for nobody.
+        await self.listener.close()
       }
     }
     let isLate = state.withLock {

@@ -86,7 +86,7 @@ extension StreamCore {
       resumeReadingIfDrained()
       return .success(bytes)
     }
-    if case .through(_, let limit) = portion, inbound.count >= limit {
+    if case .through(_, let limit) = portion, inbound.count > limit {
       return .failure(LineTooLong(subject: subject ?? "stream", limit: limit))
     }
     guard case .ended(let end) = reading else { return nil }
@@ -140,6 +140,11 @@ extension StreamCore {
     guard loop.isCurrent else { return beginLater(reader) }
     guard readMustWait else { return begin(reader) }
     self.reader = reader
+    readerDidBegin()
+  }
+
+  private func readerDidBegin() {
+    waitingSince = uv_now(loop.uv)
     timeouts?.readDidBegin(on: self)
   }
 
@@ -176,7 +181,7 @@ extension StreamCore {
   func wait(_ reader: Reader) {
     loop.preconditionIsCurrent()
     self.reader = reader
-    timeouts?.readDidBegin(on: self)
+    readerDidBegin()
     guard inbound.isEmpty else { return loop.nextTurn { [self] in serveReader() } }
     startReading()
   }
@@ -336,6 +341,27 @@ extension StreamCore {
   }
 
   // MARK: Half-close
+
+  /// Ends the receiving side for a reader who waits, when nothing has come or gone for so long.
+  func endInput(ifSilentFor time: Duration) {
+    guard let reader, isOpen else { return }
+    let since = max(lastActivity, waitingSince)
+    guard uv_now(loop.uv) &- since >= time.clampedNanoseconds / 1_000_000 else { return }
+    switch reader.target {
+    case .portion: break  // What is here is not all of it.
+    // What is here is for the reader, who was put off to the next turn.
+    case .array, .memory, .operation: if !inbound.isEmpty { return }
+    }
+    if !systemHasBytes { shutdownReceiving() }
+  }
+
+  /// Whether there is something to be read that libuv has not come to yet: the loop may have been busy for long.
+  private var systemHasBytes: Bool {
+    var descriptor: CInt = -1
+    var byte: UInt8 = 0
+    return uv_fileno(handle, &descriptor) == 0
+      && recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) > 0
+  }
 
   /// Ends the receiving side: a waiting read gets the end of the stream, and so does every later one. What the peer still
   /// sends is thrown away.

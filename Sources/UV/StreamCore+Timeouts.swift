@@ -9,8 +9,12 @@ final class StreamTimeouts {
   private let read: UInt64?
   private let write: UInt64?
   private let idle: UInt64?
+  // Not by libuv's clock, which is old when the loop has been busy.
+  private var active: UInt64 = 0
   private var readBegan: UInt64 = 0
   private var writeAdvanced: UInt64 = 0
+  /// What libuv still had to send when it was last looked at.
+  private var unsent = 0
   private var armed = UInt64.max
 
   /// `nil` if there are none.
@@ -25,6 +29,10 @@ final class StreamTimeouts {
 
   func discard() { timer.discard() }
 
+  func noteActivity() {
+    if idle != nil { active = uv_hrtime() }
+  }
+
   func readDidBegin(on stream: StreamCore) {
     guard let read else { return }
     readBegan = uv_hrtime()
@@ -34,7 +42,8 @@ final class StreamTimeouts {
   func writeDidAdvance(on stream: StreamCore) {
     guard let write else { return }
     writeAdvanced = uv_hrtime()
-    arm(writeAdvanced &+ write, on: stream)
+    unsent = 0
+    arm(writeAdvanced &+ write / 4, on: stream)
   }
 
   /// Ends what is too late, and looks again when the next is due.
@@ -42,7 +51,7 @@ final class StreamTimeouts {
     armed = .max
     let now = uv_hrtime()
     if let idle {
-      let due = stream.lastActivity &* 1_000_000 &+ idle
+      let due = active &+ idle
       if now >= due { return stream.reset(IOError(.timedOut, "wait for the peer", stream.subject)) }
       arm(due, on: stream)
     }
@@ -51,11 +60,15 @@ final class StreamTimeouts {
       if now >= due { stream.readIsLate() } else { arm(due, on: stream) }
     }
     if let write, !stream.isFlushed {
+      // What libuv sends of a block in between shows in its queue alone, so that is looked at now and then.
+      let left = stream.stream.pointee.write_queue_size
+      if left < unsent { writeAdvanced = now }
+      unsent = left
       let due = writeAdvanced &+ write
       if now >= due {
         stream.failWrites(IOError(.timedOut, "write", stream.subject))
       } else {
-        arm(due, on: stream)
+        arm(min(due, now &+ write / 4 &+ 1), on: stream)
       }
     }
   }

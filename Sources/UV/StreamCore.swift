@@ -45,6 +45,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   var failure: (any Error)?
   /// When bytes last came or went, by libuv's clock.
   @exclusivity(unchecked) private(set) var lastActivity: UInt64 = 0
+  /// When the reader began to wait, by libuv's clock.
+  @exclusivity(unchecked) var waitingSince: UInt64 = 0
   @exclusivity(unchecked) private var inlineTurn: UInt64 = 0
   @exclusivity(unchecked) private var inlineCount = 0
 
@@ -105,19 +107,15 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   /// Applies `options` to a connection that has just been made.
   func configure(_ options: TCPOptions) throws(IOError) {
     try options.apply(to: tcp)
-    noteActivity()
     timeouts = StreamTimeouts(options, loop: loop)
+    noteActivity()
     timeouts?.check(self)
   }
 
   /// To be called when bytes have come or gone.
-  func noteActivity() { lastActivity = uv_now(loop.uv) }
-
-  /// Ends the receiving side for a reader who waits, when nothing has come or gone for so long.
-  func endInput(ifSilentFor time: Duration) {
-    guard reader != nil, uv_now(loop.uv) &- lastActivity >= time.clampedNanoseconds / 1_000_000
-    else { return }
-    shutdownReceiving()
+  func noteActivity() {
+    lastActivity = uv_now(loop.uv)
+    timeouts?.noteActivity()
   }
 
   /// Whether everything that was written is with the kernel.

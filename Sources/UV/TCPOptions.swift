@@ -18,7 +18,7 @@ public struct TCPOptions: Hashable, Sendable {
   public var readTimeout: Duration?
 
   /// How long a write may wait without the system taking a byte, because the peer does not read; `nil` for ever. It then fails with
-  /// `timedOut`, and the stream refuses further ones.
+  /// `timedOut`, a quarter of the time later at most, and the stream refuses further ones.
   public var writeTimeout: Duration?
 
   /// How long the connection may be silent in both directions, `nil` for ever. It is then reset: what waits fails with `timedOut`, as does
