@@ -33,6 +33,8 @@ package final class LoopCore: @unchecked Sendable {
   @exclusivity(unchecked) private var local: [Job] = []
   @exclusivity(unchecked) private var running: [Job] = []
   @exclusivity(unchecked) private var jobsRun = 0
+  @exclusivity(unchecked) private var takesFirstJob = false
+  @exclusivity(unchecked) private var firstJob: Job?
   @exclusivity(unchecked) private var nextTurnJobs: [Job] = []
   @exclusivity(unchecked) private(set) var turn: UInt64 = 0
   @exclusivity(unchecked) private var completionDepth = 0
@@ -111,7 +113,12 @@ package final class LoopCore: @unchecked Sendable {
   func submit(_ job: Job, _ kind: Inbox.Kind) -> Bool {
     if isCurrent {
       guard kind == .existing || acceptsNew else { return false }
-      local.append(job)
+      if takesFirstJob {
+        takesFirstJob = false
+        firstJob = job
+      } else {
+        local.append(job)
+      }
       return true
     }
     // The wake-up is sent under the lock: the loop closes the wake handle only after closing the inbox, so a handle that
@@ -225,6 +232,20 @@ package final class LoopCore: @unchecked Sendable {
       running = consume jobs
       running.removeAll(keepingCapacity: true)
     }
+  }
+
+  /// Calls `body` and then runs the first job that it has queued, ahead of the queue. To be called in callbacks of libuv's, so never inside
+  /// a job.
+  ///
+  /// For tasks that are given bytes: these are still in the processor's cache, and few are in memory at the same time.
+  func runFirstJob(of body: () -> Void) {
+    takesFirstJob = true
+    body()
+    takesFirstJob = false
+    guard let job = firstJob.take() else { return }
+    run(job)
+    jobsRun &+= 1
+    counters.jobs.add(1)
   }
 
   /// Runs `work` in the next turn of the loop, after other handles have had theirs. Loop thread only.

@@ -269,16 +269,24 @@ extension StreamCore {
     let arrived = UnsafeRawBufferPointer(start: memory, count: count)
     if case .portion(let portion, _) = reader?.target {
       inbound.append(arrived)
-      serveReader()
+      hand(count) { serveReader() }
       return pauseIfFull(reader == nil ? 0 : portion.limit)
     }
     // A reader that was put off to the next turn has bytes waiting that come before these.
     if inbound.isEmpty, let reader = reader.take() {
-      deliver(arrived, to: reader)
+      hand(count) { deliver(arrived, to: reader) }
     } else {
       inbound.append(arrived)
       pauseIfFull()
     }
+  }
+
+  /// Calls `body`, which hands over `count` bytes, and lets the task that gets them go on at once, until the stream has had its share of the
+  /// turn. After that nobody waits for bytes, and the high-water mark ends what libuv would go on to read.
+  private func hand(_ count: Int, _ body: () -> Void) {
+    if receivingTurn != loop.turn { (receivingTurn, receivedInTurn) = (loop.turn, 0) }
+    receivedInTurn += count
+    if receivedInTurn <= 2 * StreamCore.highWaterMark { loop.runFirstJob(of: body) } else { body() }
   }
 
   /// libuv takes a hang-up after a short read for the end of the stream, and tells so without memory. It may have been a reset, which

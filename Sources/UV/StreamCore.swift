@@ -45,6 +45,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   var failure: (any Error)?
   /// When bytes last came or went, by libuv's clock.
   @exclusivity(unchecked) private(set) var lastActivity: UInt64 = 0
+  @exclusivity(unchecked) var receivingTurn: UInt64 = 0
+  @exclusivity(unchecked) var receivedInTurn = 0
   /// When the reader began to wait, by libuv's clock.
   @exclusivity(unchecked) var waitingSince: UInt64 = 0
   @exclusivity(unchecked) private var inlineTurn: UInt64 = 0
