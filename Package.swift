@@ -19,6 +19,7 @@ let package = Package(
     .executable(name: "timer-operations", targets: ["TimerOperations"]),
     .executable(name: "copy-file", targets: ["CopyFile"]),
     .executable(name: "tcp-proxy", targets: ["TCPProxy"]),
+    .executable(name: "kv-server", targets: ["KeyValueServer"]),
   ],
   targets: [
     .systemLibrary(
@@ -47,6 +48,10 @@ let package = Package(
     .executableTarget(
       name: "TCPProxy", dependencies: ["UV"], path: "Examples/TCPProxy", swiftSettings: settings
     ),
+    .executableTarget(
+      name: "KeyValueServer", dependencies: ["UV"], path: "Examples/KeyValueServer",
+      swiftSettings: settings
+    ),
     .target(
       name: "TestSupport", dependencies: ["UV", "Locking"], path: "Tests/TestSupport",
       swiftSettings: settings
@@ -73,7 +78,8 @@ let package = Package(
     .testTarget(
       name: "ExamplesTests",
       dependencies: [
-        "UV", "Locking", "EchoServer", "TimerOperations", "CopyFile", "TCPProxy", "TestSupport",
+        "UV", "Locking", "EchoServer", "TimerOperations", "CopyFile", "TCPProxy",
+        "KeyValueServer", "TestSupport",
       ],
       swiftSettings: settings
     ),
