@@ -1,4 +1,4 @@
-# Sourced by the other scripts: makes sure that the compiler finds libuv, installing it if it is missing.
+# Sourced by the other scripts: makes sure that the compiler finds libuv, installing it if it is missing, and, for the tests, Redis' clients.
 
 have_libuv() {
   command -v pkg-config >/dev/null && pkg-config --exists 'libuv >= 1.44.2'
@@ -34,3 +34,14 @@ ensure_libuv() {
   echo "libuv 1.44.2 or later could not be installed; install its development package and pkg-config by hand" >&2
   exit 1
 }
+
+have_redis_tools() {
+  command -v redis-cli >/dev/null && command -v redis-benchmark >/dev/null
+}
+
+# Fails where they are missing and there is no apt-get, or no right to use it.
+ensure_redis_tools() {
+  have_redis_tools && return
+  command -v apt-get >/dev/null || return
+  as_root apt-get update -qq && as_root apt-get install -y -qq redis-tools && have_redis_tools
+} >&2
