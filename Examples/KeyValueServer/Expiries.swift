@@ -1,46 +1,64 @@
-/// When a key expires.
-struct Expiry: Equatable {
-  let key: Key
-  /// In milliseconds since 1970.
-  let deadline: Int
-  /// Tells it from every other one, of the same key too.
-  fileprivate let number: Int
-
-  static func == (left: Expiry, right: Expiry) -> Bool { left.number == right.number }
-}
-
-/// Expiries, the next one first: a binary heap. Those that do not count any more stay in it until there are too many.
+/// When keys expire.
 struct Expiries {
-  private var heap: [Expiry] = []
-  private var lastNumber = 0
-  /// How many still count.
-  private(set) var liveCount = 0
-
-  var first: Expiry? { heap.first }
-
-  mutating func add(_ key: Key, _ deadline: Int) -> Expiry {
-    lastNumber += 1
-    let expiry = Expiry(key: key, deadline: deadline, number: lastNumber)
-    liveCount += 1
-    heap.append(expiry)
-    siftUp(heap.count - 1)
-    return expiry
+  private struct Expiry {
+    let key: Key
+    /// In milliseconds since 1970.
+    let deadline: Int
+    /// Tells it from every other one, of the same key too.
+    let number: Int
   }
 
-  mutating func removeFirst() {
+  private var current: [Key: Expiry] = [:]
+  /// The next one first: a binary heap. Those that are not current any more stay in it until there are too many.
+  private var heap: [Expiry] = []
+  private var lastNumber = 0
+
+  /// How many keys expire.
+  var count: Int { current.count }
+
+  /// When the key expires, in milliseconds since 1970; `nil` for never.
+  func deadline(of key: Key) -> Int? { current[key]?.deadline }
+
+  mutating func set(_ key: Key, to deadline: Int) {
+    lastNumber += 1
+    let expiry = Expiry(key: key, deadline: deadline, number: lastNumber)
+    current[key] = expiry
+    heap.append(expiry)
+    siftUp(heap.count - 1)
+    removeOutdated()
+  }
+
+  mutating func remove(_ key: Key) { current[key] = nil }
+
+  mutating func removeAll() {
+    current = [:]
+    heap = []
+  }
+
+  /// The key that expires next, and when.
+  mutating func next() -> (key: Key, deadline: Int)? {
+    while let first = heap.first {
+      if isCurrent(first) { return (first.key, first.deadline) }
+      removeFirst()
+    }
+    return nil
+  }
+
+  private func isCurrent(_ expiry: Expiry) -> Bool { current[expiry.key]?.number == expiry.number }
+
+  // MARK: The heap
+
+  /// Makes the heap anew when most of it is not current.
+  private mutating func removeOutdated() {
+    guard heap.count > 2 * current.count + 1_000 else { return }
+    heap = Array(current.values)
+    for index in (0..<heap.count / 2).reversed() { siftDown(index) }
+  }
+
+  private mutating func removeFirst() {
     heap.swapAt(0, heap.count - 1)
     heap.removeLast()
     siftDown(0)
-  }
-
-  /// One does not count any more.
-  ///
-  /// - Parameter isLive: Whether one still does.
-  mutating func drop(_ isLive: (Expiry) -> Bool) {
-    liveCount -= 1
-    guard heap.count > 2 * liveCount + 1_000 else { return }
-    heap.removeAll { !isLive($0) }
-    for index in (0..<heap.count / 2).reversed() { siftDown(index) }
   }
 
   private mutating func siftUp(_ start: Int) {

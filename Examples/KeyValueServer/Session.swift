@@ -3,6 +3,7 @@
 /// Loop thread only, as everything that it works with.
 final class Session {
   let server: ServerState
+  let store: Store
   let number: Int
   var name: [UInt8] = []
   var replies = RESPBuffer()
@@ -14,12 +15,11 @@ final class Session {
 
   init(_ server: ServerState, inputSize: Int = 16_384) {
     self.server = server
+    store = server.store
     number = server.nextSessionNumber()
     input = InputBuffer(size: inputSize)
     parser = RequestParser(bulkLimit: server.options.bulkLimit)
   }
-
-  var store: Store { server.store }
 
   /// What was received and is not of a request that was carried out. Valid until the next ``makeRoom()``.
   var unused: Bytes { Bytes(input.bytes) }
