@@ -37,11 +37,12 @@ final class KeyValueServer: @unchecked Sendable {
     print("listening on \(listener.localAddress)")
     fflush(nil)
 
-    do { try await serving.value } catch is CancellationError {}
+    let end = await serving.result
     await listener.close()
     state.store.endExpiring()
     try await state.log?.close()
     withExtendedLifetime(observers) {}
+    if case .failure(let error) = end, !(error is CancellationError) { throw error }
   }
 
   private func listen() async throws -> TCPListener {

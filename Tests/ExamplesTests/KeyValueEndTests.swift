@@ -143,6 +143,22 @@ struct KeyValueEndTests {
       #expect(place.server.lines(.errors) == [])
     }
   }
+
+  @Test(.enabled(if: isInstalled("redis-check-aof")), arguments: ["always", "everysec", "no"])
+  func theFileIsOneThatRedisCanRead(policy: String) async throws {
+    let path = FileManager.default.temporaryDirectory.appendingPathComponent("kv-\(UUID())").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    try await withKeyValueServer(["--appendonly", path, "--appendfsync", policy]) { place in
+      _ = try await shell(
+        "redis-benchmark -p \(place.address.port) -t set,incr,mset -n 2000 -r 100 -P 4 -q")
+      try await place.withClient { client in
+        try await client.expect(.ok, from: "SET", "a", "1", "EX", "100")
+        try await client.expect(1, from: "EXPIRE", "a", "200")
+      }
+      try await place.stop()
+    }
+    #expect(try await shell("redis-check-aof \(path)").last == "AOF \(path) is valid")
+  }
 }
 
 /// Whether the program is in `PATH`.
