@@ -33,8 +33,8 @@ package final class LoopCore: @unchecked Sendable {
   @exclusivity(unchecked) private var local: [Job] = []
   @exclusivity(unchecked) private var running: [Job] = []
   @exclusivity(unchecked) private var jobsRun = 0
-  @exclusivity(unchecked) private var takesFirstJob = false
-  @exclusivity(unchecked) private var firstJob: Job?
+  @exclusivity(unchecked) private var takesTask = false
+  @exclusivity(unchecked) private var takenTask: UnownedJob?
   @exclusivity(unchecked) private var nextTurnJobs: [Job] = []
   @exclusivity(unchecked) private(set) var turn: UInt64 = 0
   @exclusivity(unchecked) private var completionDepth = 0
@@ -113,9 +113,9 @@ package final class LoopCore: @unchecked Sendable {
   func submit(_ job: Job, _ kind: Inbox.Kind) -> Bool {
     if isCurrent {
       guard kind == .existing || acceptsNew else { return false }
-      if takesFirstJob {
-        takesFirstJob = false
-        firstJob = job
+      if takesTask, case .task(let task) = job {
+        takesTask = false
+        takenTask = task
       } else {
         local.append(job)
       }
@@ -234,16 +234,17 @@ package final class LoopCore: @unchecked Sendable {
     }
   }
 
-  /// Calls `body` and then runs the first job that it has queued, ahead of the queue. To be called in callbacks of libuv's, so never inside
-  /// a job.
+  /// Calls `body` and then runs the task that it has resumed, if any, ahead of the queue. To be called in callbacks of libuv's, so never
+  /// inside a job.
   ///
-  /// For tasks that are given bytes: these are still in the processor's cache, and few are in memory at the same time.
-  func runFirstJob(of body: () -> Void) {
-    takesFirstJob = true
+  /// For tasks that are given bytes: these are still in the processor's cache, and few are in memory at the same time. What is queued by
+  /// `execute`, or for an actor, keeps its order.
+  func runTaskResumed(by body: () -> Void) {
+    takesTask = true
     body()
-    takesFirstJob = false
-    guard let job = firstJob.take() else { return }
-    run(job)
+    takesTask = false
+    guard let task = takenTask.take() else { return }
+    run(.task(task))
     jobsRun &+= 1
     counters.jobs.add(1)
   }

@@ -286,7 +286,11 @@ extension StreamCore {
   private func hand(_ count: Int, _ body: () -> Void) {
     if receivingTurn != loop.turn { (receivingTurn, receivedInTurn) = (loop.turn, 0) }
     receivedInTurn += count
-    if receivedInTurn <= 2 * StreamCore.highWaterMark { loop.runFirstJob(of: body) } else { body() }
+    if receivedInTurn <= 2 * StreamCore.highWaterMark {
+      loop.runTaskResumed(by: body)
+    } else {
+      body()
+    }
   }
 
   /// libuv takes a hang-up after a short read for the end of the stream, and tells so without memory. It may have been a reset, which

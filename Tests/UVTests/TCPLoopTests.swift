@@ -28,6 +28,30 @@ import UV
     }
   }
 
+  /// The handlers of both reads run in one turn.
+  @Test func whatReadsExecuteKeepsItsOrder() async throws {
+    try await withLoop { loop in
+      try await TCPListener.withListener(on: .loopback(port: 0), loop: loop) { listener in
+        let peers = (0..<2).map { _ in RawSocket.connected(toPort: listener.localAddress.port) }
+        defer { for peer in peers { RawSocket.reset(peer) } }
+        let streams = [try await listener.accept(), try await listener.accept()]
+        let order = Collected<Int>()
+        try await loop.run {
+          for (number, stream) in streams.enumerated() {
+            stream.core.read { _ in
+              for step in 0..<2 { try! loop.execute { order.append(2 * number + step) } }
+            }
+          }
+          for peer in peers { write(peer, "x", 1) }
+        }
+        let executed = await order.waitUntil(count: 4)
+        // Whichever the system tells of first.
+        #expect(executed == [0, 1, 2, 3] || executed == [2, 3, 0, 1])
+        for stream in streams { stream.abort() }
+      }
+    }
+  }
+
   @Test func shutdownWithGraceLetsStreamsFinish() async throws {
     try await withLoop { loop in
       let (near, far) = try await connectedPair(on: loop)
