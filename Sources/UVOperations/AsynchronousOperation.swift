@@ -75,22 +75,32 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
       state.isReadAsWaiting()
       return false
     }
-    if state.wasReadAsWaiting { tellFoundationItIsReady() }
+    if !countReadWhileBeingTold(), state.wasReadAsWaiting {
+      whileFoundationIsToldReady { didChangeValue(forKey: "isReady") }
+    }
     return true
   }
 
-  /// Makes Foundation look at a waiting operation again, unless it is just doing so.
+  /// Runs `body`, which makes Foundation look at the operation on this thread and start it if it is ready.
   ///
-  /// A queue that takes an operation in reads `isReady` and then stores what it read. A dependency that finishes in between is
-  /// overlooked: the queue reads once more and finds the operation ready, but starts it only if it is told.
-  private func tellFoundationItIsReady() {
-    let isBeingTold = operationToldReady.value == Unmanaged.passUnretained(self).toOpaque()
-    if !isBeingTold { whileFoundationIsToldReady { didChangeValue(forKey: "isReady") } }
+  /// A thread of Foundation's reads `isReady` and then stores what it read: one that read too early can store `false` over what another
+  /// has stored since. The queue then reads once more and finds the operation ready, but starts it only if it is told. So the read above
+  /// tells it, and a second read while it is being told makes us tell it again.
+  final func whileFoundationIsToldReady(_ body: () -> Void) {
+    var telling = Telling(operation: Unmanaged.passUnretained(self).toOpaque())
+    withUnsafeMutablePointer(to: &telling) { operationToldReady.with($0, body) }
+    if telling.reads > 1 {
+      whileFoundationIsToldReady { didChangeValue(forKey: "isReady") }
+    }
   }
 
-  /// Runs `body`, which makes Foundation read `isReady` on this thread.
-  final func whileFoundationIsToldReady(_ body: () -> Void) {
-    operationToldReady.with(Unmanaged.passUnretained(self).toOpaque(), body)
+  /// Returns whether Foundation is just being told of this operation on this thread, and counts the read then.
+  private func countReadWhileBeingTold() -> Bool {
+    guard let telling = operationToldReady.value?.assumingMemoryBound(to: Telling.self),
+      telling.pointee.operation == Unmanaged.passUnretained(self).toOpaque()
+    else { return false }
+    telling.pointee.reads += 1
+    return true
   }
 
   /// Called once on a global queue when the operation has finished, and released then: it may mention its operation.
@@ -361,5 +371,12 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
   package final var displayName: String { name ?? String(describing: type(of: self)) }
 }
 
-/// The operation whose readiness Foundation is being told of on this thread.
+/// An operation whose readiness Foundation is being told of.
+private struct Telling {
+  let operation: UnsafeMutableRawPointer
+  /// How often it was read as ready meanwhile.
+  var reads = 0
+}
+
+/// The ``Telling`` that is going on on this thread.
 private let operationToldReady = ThreadLocal()
