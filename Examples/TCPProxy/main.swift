@@ -14,11 +14,10 @@ if arguments == ["--help"] {
   print(help)
   exit(EXIT_SUCCESS)
 }
-guard arguments.count == 2, let target = Endpoint(arguments[2]),
-  let address = try? SocketAddress(arguments[1])
-else {
+guard arguments.count == 2, let target = Endpoint(arguments[2]) else {
   end("there must be an address to listen on and a target (--help says more)", status: EX_USAGE)
 }
+let address = parseAddress(arguments[1])
 
 // Watched before anybody is told that the proxy runs, and may ask it to stop.
 let signals = try EventLoop.shared.signals(.interrupt, .terminate)
@@ -41,6 +40,10 @@ do {
   exit(EXIT_SUCCESS)
 } catch {
   end("\(error)", status: EXIT_FAILURE)
+}
+
+func parseAddress(_ text: String) -> SocketAddress {
+  do { return try SocketAddress(text) } catch { end("\(error)", status: EX_USAGE) }
 }
 
 /// Prints one line on standard error and ends the process.
