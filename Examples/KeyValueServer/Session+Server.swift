@@ -110,7 +110,7 @@ extension Session {
   private var sections: [(word: StaticString, title: String, lines: String)] {
     let uptime = Int((ContinuousClock.now - server.start) / .seconds(1))
     let keys = store.count
-    let keyspace = keys == 0 ? "" : "db0:keys=\(keys),expires=\(store.expiringCount),avg_ttl=0\r\n"
+    let keyspace = keys == 0 ? "" : "db0:keys=\(keys),expires=\(store.expiringCount)\r\n"
     return [
       (
         "server", "Server",
