@@ -74,7 +74,7 @@ final class Serving: Sendable {
     await handlers.value
     let isStopped = phase != .serving
     if isStopped { await waitUntilStreamsAreGone() }
-    _ = over()
+    over()
     if isStopped { throw CancellationError() }
     if let error = end.withLock({ $0 }) { throw error }
   }
@@ -98,6 +98,7 @@ final class Serving: Sendable {
     }
   }
 
+  // A loop that takes no work is shut down, which has ended its listeners.
   private func listenerHasEnded() async -> Bool {
     (try? await listener.loop.run { [core = listener.core] in core.hasEnded }) ?? true
   }
@@ -214,7 +215,7 @@ final class Serving: Sendable {
   }
 
   /// Lets go of the timer. Any thread.
-  private func over() -> (Task<Void, Never>?, [StreamCore]) {
+  @discardableResult private func over() -> (Task<Void, Never>?, [StreamCore]) {
     let (timer, handlers, streams) = state.withLock {
       $0.phase = .over
       return ($0.drainTimer.take(), $0.handlers, Array($0.streams.values))

@@ -6,6 +6,7 @@ enum Caller {
   case attended
   /// On the loop's thread, in a task that is not cancelled.
   case onLoop
+  /// On any other thread, or in a task that is cancelled.
   case elsewhere
 }
 
