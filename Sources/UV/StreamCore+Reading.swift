@@ -1,19 +1,4 @@
 internal import CUV
-internal import Glibc
-
-/// What libuv is doing about input.
-enum Reading {
-  case notStarted
-  case active
-  /// Stopped because enough is waiting to be read.
-  case paused
-  case ended(End)
-
-  enum End {
-    case endOfFile
-    case failed(any Error)
-  }
-}
 
 /// Gets the result of one read, on the loop thread. A class, so that a read needs no closure.
 package protocol ReadConsumer: AnyObject, Sendable {
@@ -38,6 +23,11 @@ struct Reader: @unchecked Sendable {
 
   let ticket: UInt64
   let target: Target
+
+  /// Whether it waits for more than what is there.
+  var collects: Bool {
+    if case .portion = target { true } else { false }
+  }
 }
 
 extension StreamCore {
@@ -80,7 +70,7 @@ extension StreamCore {
   }
 
   /// What a read of `portion` gets, unless it must wait for more.
-  private func outcome(of portion: Portion) -> Result<[UInt8]?, any Error>? {
+  func outcome(of portion: Portion) -> Result<[UInt8]?, any Error>? {
     if let count = inbound.count(of: portion) {
       let bytes = inbound.take(upTo: count)
       resumeReadingIfDrained()
@@ -116,7 +106,7 @@ extension StreamCore {
     loop.endCompletion()
   }
 
-  private func tellConsumer(_ result: consuming Result<[UInt8]?, any Error>) {
+  func tellConsumer(_ result: consuming Result<[UInt8]?, any Error>) {
     if let consumer = readConsumer.take() { tell(consumer, result) }
   }
 
@@ -193,7 +183,7 @@ extension StreamCore {
     fail(reader, error)
   }
 
-  private func serveReader() {
+  func serveReader() {
     guard let reader, !inbound.isEmpty else { return }
     self.reader = nil
     switch reader.target {
@@ -223,7 +213,7 @@ extension StreamCore {
     }
   }
 
-  private func finish(_ reader: Reader, with end: Reading.End) {
+  func finish(_ reader: Reader, with end: Reading.End) {
     switch (end, reader.target) {
     case (.failed(let error), _): fail(reader, error)
     case (.endOfFile, .operation): tellConsumer(.success(nil))
@@ -231,177 +221,5 @@ extension StreamCore {
     case (.endOfFile, .memory(_, let continuation)): continuation.resume(returning: nil)
     case (.endOfFile, .portion(_, let continuation)): continuation.resume(returning: nil)
     }
-  }
-
-  // MARK: libuv
-
-  func startReading() {
-    switch reading {
-    case .active, .ended: return
-    case .notStarted, .paused: break
-    }
-    let status = uv_read_start(stream, giveMemory, bytesDidArrive)
-    if status == 0 { reading = .active } else { inputEnded(status) }
-  }
-
-  private func resumeReadingIfDrained() {
-    if case .paused = reading, inbound.count < StreamCore.highWaterMark / 2 { startReading() }
-  }
-
-  /// Where libuv is to put the next bytes: straight into the memory of a waiting reader, or else the loop's scratch memory.
-  /// Nothing of the user's runs in here.
-  fileprivate var memoryForRead: UnsafeMutableRawBufferPointer {
-    if life == .open, !discardsInput, inbound.isEmpty, let reader,
-      case .memory(let memory, _) = reader.target
-    {
-      return memory
-    }
-    return loop.scratch
-  }
-
-  fileprivate func received(_ count: Int, in memory: UnsafeRawPointer?) {
-    if count == UV_EOF.rawValue, memory == nil { return hungUp() }
-    if count < 0 { return inputEnded(CInt(count)) }
-    // Zero is libuv's "not now".
-    guard count > 0, let memory else { return }
-    noteActivity()
-    guard life == .open, !discardsInput else { return lingerGoesOn() }
-    let arrived = UnsafeRawBufferPointer(start: memory, count: count)
-    if case .portion(let portion, _) = reader?.target {
-      inbound.append(arrived)
-      hand(count) { serveReader() }
-      return pauseIfFull(reader == nil ? 0 : portion.limit)
-    }
-    // A reader that was put off to the next turn has bytes waiting that come before these.
-    if inbound.isEmpty, let reader = reader.take() {
-      hand(count) { deliver(arrived, to: reader) }
-    } else {
-      inbound.append(arrived)
-      pauseIfFull()
-    }
-  }
-
-  /// Calls `body`, which hands over `count` bytes, and lets the task that gets them go on at once, until the stream has had its share of the
-  /// turn. After that nobody waits for bytes, and the high-water mark ends what libuv would go on to read.
-  private func hand(_ count: Int, _ body: () -> Void) {
-    if receivingTurn != loop.turn { (receivingTurn, receivedInTurn) = (loop.turn, 0) }
-    receivedInTurn += count
-    if receivedInTurn <= 2 * StreamCore.highWaterMark {
-      loop.runTaskResumed(by: body)
-    } else {
-      body()
-    }
-  }
-
-  /// libuv takes a hang-up after a short read for the end of the stream, and tells so without memory. It may have been a reset, which
-  /// must not pass for the end: only the system knows, so it is asked for the rest.
-  private func hungUp() {
-    var descriptor: CInt = -1
-    uv_fileno(handle, &descriptor)
-    while isOpen {
-      let memory = memoryForRead
-      let count = recv(descriptor, memory.baseAddress, memory.count, 0)
-      if count > 0 {
-        received(count, in: memory.baseAddress)
-      } else if count == 0 || errno == EAGAIN {
-        return inputEnded(UV_EOF.rawValue)
-      } else if errno != EINTR {
-        return inputEnded(uv_translate_sys_error(errno))
-      }
-    }
-  }
-
-  private func deliver(_ arrived: UnsafeRawBufferPointer, to reader: Reader) {
-    switch reader.target {
-    case .memory(_, let continuation):
-      continuation.resume(returning: arrived.count)
-    case .array(let limit, let continuation):
-      continuation.resume(returning: split(arrived, at: limit))
-    case .operation(let limit):
-      tellConsumer(.success(split(arrived, at: limit)))
-    case .portion:
-      inbound.append(arrived)
-    }
-  }
-
-  private func split(_ arrived: UnsafeRawBufferPointer, at limit: Int) -> [UInt8] {
-    if arrived.count <= limit { return [UInt8](arrived) }
-    inbound.append(UnsafeRawBufferPointer(rebasing: arrived[limit...]))
-    return [UInt8](UnsafeRawBufferPointer(rebasing: arrived[..<limit]))
-  }
-
-  /// - Parameter wanted: How much more than usual somebody waits for.
-  private func pauseIfFull(_ wanted: Int = 0) {
-    guard inbound.count >= max(StreamCore.highWaterMark, wanted), case .active = reading
-    else { return }
-    uv_read_stop(stream)
-    reading = .paused
-  }
-
-  private func inputEnded(_ status: CInt) {
-    uv_read_stop(stream)
-    let end: Reading.End =
-      status == UV_EOF.rawValue ? .endOfFile : .failed(IOError(status, "read", subject))
-    reading = .ended(end)
-    if let reader, inbound.isEmpty {
-      self.reader = nil
-      finish(reader, with: end)
-    } else if case .portion = reader?.target {
-      serveReader()
-    }
-    inputEndedWhileClosing()
-  }
-
-  // MARK: Half-close
-
-  /// Ends the receiving side for a reader who waits, when nothing has come or gone for so long.
-  func endInput(ifSilentFor time: Duration) {
-    guard let reader, isOpen else { return }
-    let since = max(lastActivity, waitingSince)
-    guard uv_now(loop.uv) &- since >= time.clampedNanoseconds / 1_000_000 else { return }
-    switch reader.target {
-    case .portion: break  // What is here is not all of it.
-    // What is here is for the reader, who was put off to the next turn.
-    case .array, .memory, .operation: if !inbound.isEmpty { return }
-    }
-    if !systemHasBytes { shutdownReceiving() }
-  }
-
-  /// Whether there is something to be read that libuv has not come to yet: the loop may have been busy for long.
-  private var systemHasBytes: Bool {
-    var descriptor: CInt = -1
-    var byte: UInt8 = 0
-    return uv_fileno(handle, &descriptor) == 0
-      && recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) > 0
-  }
-
-  /// Ends the receiving side: a waiting read gets the end of the stream, and so does every later one. What the peer still
-  /// sends is thrown away.
-  package func shutdownReceiving() {
-    guard isOpen, life == .open, !discardsInput else { return }
-    discardsInput = true
-    inbound.removeAll()
-    startReading()
-    if let reader {
-      self.reader = nil
-      finish(reader, with: .endOfFile)
-    }
-  }
-}
-
-private func giveMemory(
-  _ handle: UnsafeMutablePointer<uv_handle_t>?, _ suggestion: Int,
-  _ buffer: UnsafeMutablePointer<uv_buf_t>?
-) {
-  let memory = withHandleCore(handle!.pointee.data, as: StreamCore.self) { $0.memoryForRead }
-  buffer!.pointee = uv_buf_t(
-    base: memory.baseAddress?.assumingMemoryBound(to: CChar.self), len: memory.count)
-}
-
-private func bytesDidArrive(
-  _ stream: UnsafeMutablePointer<uv_stream_t>?, _ count: Int, _ buffer: UnsafePointer<uv_buf_t>?
-) {
-  withHandleCore(stream!.pointee.data, as: StreamCore.self) {
-    $0.received(count, in: UnsafeRawPointer(buffer?.pointee.base))
   }
 }
