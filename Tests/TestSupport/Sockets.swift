@@ -1,4 +1,5 @@
 import Glibc
+public import Testing
 import UV
 
 /// Plain sockets, for what the package itself would never do.
@@ -66,6 +67,16 @@ public enum RawSocket {
 
 /// What this process has open. For tests that have the process for themselves.
 public func openDescriptors() -> Int { descriptorNumbers().count }
+
+/// Waits until no more than `count` descriptors are open: other threads have one for a moment, such as the allocator when it counts the
+/// processors.
+public func expectDescriptors(
+  _ count: Int, sourceLocation: SourceLocation = #_sourceLocation
+) async {
+  await eventually("\(count) descriptors are open", sourceLocation: sourceLocation) {
+    openDescriptors() <= count
+  }
+}
 
 /// The numbers of the descriptors that this process has open.
 public func descriptorNumbers() -> [CInt] {

@@ -178,14 +178,15 @@ extension TCPStream {
       count += block
       let isDone = Collected<Void>()
       let write = Task {
+        defer { isDone.append(()) }
         try await self.write(bytes)
-        isDone.append(())
       }
       await eventually("a write ends or waits") { isDone.count > 0 || bytesQueued > 0 }
       // The other side acknowledges late, and the system then takes a little more: it is full when nothing moves any more.
       while isDone.count == 0 {
         if try await staysPut() { return (write, count) }
       }
+      try await write.value
     }
   }
 }

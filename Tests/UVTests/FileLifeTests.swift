@@ -187,7 +187,7 @@ import UV
         precondition(files.count + refused == 10_000)
         precondition(files.count > 150 && refused > 0, "\(files.count), \(refused)")
         for file in files { try await file.close() }
-        precondition(openDescriptors() == base)
+        await expectDescriptors(base)
         let content = try await FileSystem.readFile(at: path, loop: loop)
         precondition(content.count == 7)
       }

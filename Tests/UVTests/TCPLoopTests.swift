@@ -201,7 +201,7 @@ import UV
           _ = try TCPListener(on: .loopback(port: 0), loop: loop)
         }
         await expectNothingLeft(on: loop)
-        precondition(openDescriptors() == base)
+        await expectDescriptors(base)
       }
     }
   }
@@ -216,7 +216,7 @@ import UV
         let base = openDescriptors()
         try await openAndClose(10_000, listener)
         await eventually("the listener is alone") { loop.statistics.handles == 1 }
-        precondition(openDescriptors() == base)
+        await expectDescriptors(base)
         await listener.close()
       }
     }
@@ -238,7 +238,7 @@ import UV
             precondition(stream == nil)
           }
           await expectNothingLeft(on: loop)
-          precondition(openDescriptors() == base)
+          await expectDescriptors(base)
         }
       }
     }

@@ -33,6 +33,7 @@ import UV
           try await far.loop.sleep(for: .milliseconds(1))
         }
       }
+      await eventually("bytes are on their way") { sent.value > 0 }
       for _ in 0..<3 {
         try await expectNotEarly(.milliseconds(100)) {
           await expectError(.timedOut) { _ = try await near.read(exactly: 1_000_000) }
@@ -42,7 +43,6 @@ import UV
       _ = await writer.result
       try await far.shutdownSending()
       #expect(try await near.readPattern() >= sent.value)
-      #expect(sent.value > 0)
     }
   }
 
@@ -107,7 +107,7 @@ import UV
   /// The system takes some KiB of the write several times a second, and a block of libuv's, 64 KiB, takes three seconds.
   @Test func writeThatMakesProgressDoesNotTimeOut() async throws {
     var options = TCPListener.Options()
-    options.stream.writeTimeout = .milliseconds(1_500)
+    options.stream.writeTimeout = .milliseconds(2_500)
     options.stream.sendBufferSize = 4_096
     try await withLoop { loop in
       try await TCPListener.withListener(on: .loopback(port: 0), options: options, loop: loop) {
@@ -160,9 +160,9 @@ import UV
 
   @Test(arguments: [true, false])
   func bytesInEitherDirectionPutTheEndOff(_ isInbound: Bool) async throws {
-    try await withTimeouts(idle: .milliseconds(1_000)) { near, far in
+    try await withTimeouts(idle: .seconds(3)) { near, far in
       let start = ContinuousClock.now
-      while start.duration(to: .now) < .milliseconds(1_500) {
+      while start.duration(to: .now) < .milliseconds(3_500) {
         try await (isInbound ? far : near).write("x")
         #expect(try await (isInbound ? near : far).read() == [UInt8(ascii: "x")])
         try await near.loop.sleep(for: .milliseconds(50))
@@ -187,7 +187,7 @@ import UV
 
   /// libuv's clock is old when the loop has been busy.
   @Test func silenceIsCountedFromTheBytesAndNotFromTheLoopsTurn() async throws {
-    try await withTimeouts(idle: .milliseconds(500)) { near, far in
+    try await withTimeouts(idle: .seconds(2)) { near, far in
       let begun = Task(executorPreference: near.loop) {
         keepBusy(for: .milliseconds(400))
         let begin = ContinuousClock.now
@@ -197,7 +197,7 @@ import UV
       let begin = try await begun.value
       await expectError(.timedOut) { _ = try await near.read() }
       let elapsed = begin.duration(to: .now)
-      #expect(elapsed >= .milliseconds(500))
+      #expect(elapsed >= .seconds(2))
     }
   }
 }
