@@ -45,7 +45,7 @@ public final class TCPListener: Sendable {
     try self.init(descriptor: listeningSocket(on: address, options), options, loop)
   }
 
-  /// Takes over a socket that listens already, such as one that a service manager passed on.
+  /// Takes over a socket that listens already, such as one that a service manager passed on: ``InheritedSocket``.
   ///
   /// The descriptor belongs to the listener from here on, also when this throws.
   ///
