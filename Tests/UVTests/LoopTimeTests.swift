@@ -103,6 +103,32 @@ import UV
     }
   }
 
+  /// Nothing of it is `Sendable`: a variable, an object, and an actor's own.
+  @Test func aBodyUsesWhatItsCallerCan() async throws {
+    actor Counter {
+      var count = 0
+      func countInTime() async throws -> Int {
+        try await withTimeout(.seconds(3_600)) {
+          count += 1
+          await Task.yield()
+          count += 1
+          return count
+        }
+      }
+    }
+    final class Note { var text = "" }
+    let note = Note()
+    var bytes: [UInt8] = []
+    let same = try await withTimeout(.seconds(3_600)) {
+      bytes.append(1)
+      await Task.yield()
+      note.text = "written"
+      return note
+    }
+    #expect(same === note && note.text == "written" && bytes == [1])
+    #expect(try await Counter().countInTime() == 2)
+  }
+
   @Test(arguments: [Duration.milliseconds(5), .zero, .seconds(-1)])
   func aBodyThatIsLateIsCancelled(limit: Duration) async throws {
     try await withLoop { loop in
