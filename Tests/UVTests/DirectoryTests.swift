@@ -132,6 +132,18 @@ import UV
     }
   }
 
+  @Test func aWalkEntersOnlyTheDirectoriesThatAreWanted() async throws {
+    try await withDirectory { directory, loop in
+      makeTree(directory)
+      var seen: [FilePath] = []
+      for try await entry in FileSystem.walk(directory, loop: loop, entering: { $0.name != "x" }) {
+        seen.append(entry.path)
+      }
+      let expected = ["a", "a/x", "a/back", "b", "file", "up"].map { directory.appending($0) }
+      #expect(seen.sorted() == expected.sorted())
+    }
+  }
+
   @Test func aWalkLeavesOutWhatIsRemovedMeanwhile() async throws {
     try await withDirectory { directory, loop in
       for number in 0..<50 {

@@ -134,6 +134,19 @@ import UV
           await expectError(.permissionDenied) {
             for try await _ in FileSystem.walk(place, loop: loop) {}
           }
+          let errors = Collected<IOError>()
+          var count = 0
+          for try await _ in FileSystem.walk(place, loop: loop, onError: { errors.append($0) }) {
+            count += 1
+          }
+          #expect(count == 2)
+          let refused = IOError(.permissionDenied, "open directory", closed.description)
+          #expect(errors.values == [refused])
+          await expectError(.permissionDenied) {
+            let tree = FileSystem.walk(closed, loop: loop, onError: { errors.append($0) })
+            for try await _ in tree {}
+          }
+          #expect(errors.count == 1)
           await expectError(.permissionDenied) {
             try await FileSystem.removeTree(at: closed, loop: loop)
           }

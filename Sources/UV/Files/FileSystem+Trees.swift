@@ -68,12 +68,23 @@ extension FileSystem {
 
   /// All that is in the directory and the directories in it, each before what is in it. Symbolic links are not followed.
   ///
-  /// One directory is open at a time. The iteration throws what goes wrong and ends with that; a directory that is removed meanwhile is left
-  /// out.
+  /// ```swift
+  /// for try await entry in FileSystem.walk("src", entering: { $0.path.lastComponent != ".git" }) { ... }
+  /// ```
+  ///
+  /// One directory is open at a time. A directory that is removed meanwhile is left out. Without `onError` the iteration throws what goes
+  /// wrong and ends with that.
+  ///
+  /// - Parameters:
+  ///   - isEntered: Whether what is in that directory is wanted too; called after the directory itself was given.
+  ///   - onError: Gets what goes wrong with a directory below `path`, which is left out from there on: one that may not be read, say.
   public static func walk(
-    _ path: some FilePathConvertible, loop: EventLoop = .shared
+    _ path: some FilePathConvertible, loop: EventLoop = .shared,
+    entering isEntered: @escaping @Sendable (_ directory: DirectoryEntry) -> Bool = { _ in true },
+    onError: (@Sendable (IOError) -> Void)? = nil
   ) -> DirectoryTree {
-    DirectoryTree(root: Result { try path.asFilePath() }, loop: loop)
+    DirectoryTree(
+      root: Result { try path.asFilePath() }, loop: loop, isEntered: isEntered, onError: onError)
   }
 
   // MARK: Temporary files
@@ -171,42 +182,48 @@ extension FileSystem {
 public struct DirectoryTree: AsyncSequence, Sendable {
   fileprivate let root: Result<FilePath, any Error>
   fileprivate let loop: EventLoop
+  fileprivate let isEntered: @Sendable (DirectoryEntry) -> Bool
+  fileprivate let onError: (@Sendable (IOError) -> Void)?
 
   public struct AsyncIterator: AsyncIteratorProtocol {
-    private let loop: EventLoop
+    private let tree: DirectoryTree
     private var current: DirectoryEntries.AsyncIterator
     private var isRoot = true
-    private var pending: [FilePath] = []
+    private var pending: [DirectoryEntry] = []
 
     fileprivate init(_ tree: DirectoryTree) {
-      loop = tree.loop
-      current = DirectoryEntries(path: tree.root, loop: loop).makeAsyncIterator()
+      self.tree = tree
+      current = DirectoryEntries(path: tree.root, loop: tree.loop).makeAsyncIterator()
     }
 
     public mutating func next() async throws -> DirectoryEntry? {
       while true {
         if let entry = try await nextHere() {
           let known = try await withKind(entry)
-          if known.kind == .directory { pending.append(known.path) }
+          if known.kind == .directory { pending.append(known) }
           return known
         }
         guard let next = pending.popLast() else { return nil }
+        guard tree.isEntered(next) else { continue }
         isRoot = false
-        current = FileSystem.entries(of: next, loop: loop).makeAsyncIterator()
+        current = FileSystem.entries(of: next.path, loop: tree.loop).makeAsyncIterator()
       }
     }
 
     private func nextHere() async throws -> DirectoryEntry? {
       do {
         return try await current.next()
-      } catch let error as IOError where error.code == .noSuchFile && !isRoot {
+      } catch let error as IOError where !isRoot {
+        if error.code == .noSuchFile { return nil }
+        guard let onError = tree.onError else { throw error }
+        onError(error)
         return nil
       }
     }
 
     private func withKind(_ entry: DirectoryEntry) async throws -> DirectoryEntry {
       guard entry.kind == .unknown else { return entry }
-      let info = try await FileSystem.info(at: entry.path, followingLinks: false, loop: loop)
+      let info = try await FileSystem.info(at: entry.path, followingLinks: false, loop: tree.loop)
       return DirectoryEntry(path: entry.path, kind: info.kind)
     }
   }
