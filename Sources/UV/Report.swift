@@ -12,7 +12,7 @@ public enum Report {
     self.handler.withLock { $0 = handler }
   }
 
-  static func send(_ line: String) {
+  package static func send(_ line: String) {
     if let handler = handler.withLock({ $0 }) { return handler(line) }
     let text = Array("swift-uv: \(line)\n".utf8)
     // Standard error may be closed; there is nobody left to tell.

@@ -120,6 +120,16 @@ open class AsynchronousOperation: Operation, @unchecked Sendable {
 
   package final func timeoutIsSet() { state.timeoutIsSet() }
 
+  /// To be called before the operation is added to a queue. Foundation's own message does not say which operation it is.
+  final func willBeQueued() {
+    trapUnless(
+      state.enqueue(),
+      "\(displayName) is in a queue already, or was: an operation runs once. Await its value, or make a new one."
+    )
+  }
+
+  final var isStarted: Bool { state.isStarted }
+
   /// Whether the work was asked to stop.
   package final var isStopRequested: Bool { state.isStopRequested }
 

@@ -66,7 +66,7 @@ public final class GroupOperation: ResultOperation<Void>, ProgressReporting, @un
     }
     if operations.isEmpty { return finish() }
     for operation in operations { operation.whenItHasFinished { self.operationFinished($0) } }
-    queue.addOperations(operations, waitUntilFinished: false)
+    queue.add(operations)
   }
 
   private func operationFinished(_ operation: Operation) {

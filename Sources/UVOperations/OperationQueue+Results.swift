@@ -25,7 +25,7 @@ extension OperationQueue {
         if countdown.isOver() { continuation.finish() }
       }
     }
-    addOperations(operations, waitUntilFinished: false)
+    add(operations)
     continuation.onTermination = { _ in for operation in operations { operation.cancel() } }
     return results
   }

@@ -38,6 +38,8 @@ struct OperationState: ~Copyable, Sendable {
     static let hadTimeout = Events(rawValue: 1 << 13)
     /// Somebody read `isReady` while it was false.
     static let readAsWaiting = Events(rawValue: 1 << 14)
+    /// The operation was given to a queue by one of our methods.
+    static let queued = Events(rawValue: 1 << 15)
   }
 
   /// What the thread that made a transition does next.
@@ -89,6 +91,9 @@ struct OperationState: ~Copyable, Sendable {
   var hadTimeout: Bool { events.contains(.hadTimeout) }
 
   func timeoutIsSet() { _ = add(.hadTimeout) }
+
+  /// Returns whether the operation may still be given to a queue.
+  func enqueue() -> Bool { add(.queued).isDisjoint(with: [.queued, .started, .finished]) }
 
   func readinessIsRead() {
     if !events.contains(.readinessRead) { _ = add(.readinessRead) }

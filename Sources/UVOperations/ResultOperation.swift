@@ -1,4 +1,5 @@
 internal import Locking
+internal import UV
 
 /// An asynchronous operation that ends with a result, which flows on to operations that depend on it.
 ///
@@ -127,6 +128,9 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
   public final var timeout: Duration? {
     get { settings.withLock { $0.timeout } }
     set {
+      if isStarted {
+        Report.send("the timeout of \(displayName) was set after its start and has no effect")
+      }
       timeoutIsSet()
       settings.withLock { $0.timeout = newValue }
     }

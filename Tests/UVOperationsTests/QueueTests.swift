@@ -8,6 +8,41 @@ import UVOperations
 struct QueueTests {
   enum Wait: CaseIterable { case forAll, forAdded, forEach }
 
+  enum SecondUse: String, CaseIterable, Codable { case add, run, results, group, afterStart }
+
+  @Test(arguments: SecondUse.allCases)
+  func anOperationThatIsQueuedTwiceIsNamed(_ use: SecondUse) async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      [use] in
+      let queue = OperationQueue()
+      let operation = WorkOperation { 1 }
+      operation.name = "the one"
+      if use == .afterStart { operation.start() } else { queue.add(operation) }
+      switch use {
+      case .add, .afterStart: queue.add(operation)
+      case .run: _ = try await queue.run(operation)
+      case .results: for await _ in queue.results(of: [operation]) {}
+      case .group: try await OperationQueue().run(GroupOperation(operation))
+      }
+    }
+    let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(message.contains("the one is in a queue already, or was"))
+  }
+
+  @Test func aTimeoutThatIsSetTooLateIsReported() async throws {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let operation = TimerOperation(after: .milliseconds(1))
+      operation.name = "pause"
+      operation.timeout = .seconds(3_600)
+      operation.start()
+      operation.timeout = .seconds(1)
+      try await operation.value
+    }
+    let message = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(
+      message == "swift-uv: the timeout of pause was set after its start and has no effect\n")
+  }
+
   @Test(arguments: Wait.allCases)
   func waitingEndsWhenEverythingHasFinished(wait: Wait) async {
     await onThread {
