@@ -37,6 +37,24 @@ extension EventLoop {
   }
 }
 
+extension LoopCore {
+  /// To be called when there is new work for the main loop from another thread: says so if nobody seems to run the loop. In a program whose
+  /// `main` is `async` nobody ever will. Any thread.
+  func workForMainLoopWaits() {
+    guard !isRunning.load(ordering: .relaxed), !isReported.exchange(true, ordering: .relaxed)
+    else { return }
+    DispatchQueue.global().asyncAfter(deadline: .now() + .seconds(2)) { [self] in
+      if isRunning.load(ordering: .relaxed) { return isReported.store(false, ordering: .relaxed) }
+      Report.send(
+        "EventLoop.main has work, but the main thread is not in EventLoop.main.run(); a program whose main is async uses EventLoop.shared"
+      )
+    }
+  }
+}
+
+/// Whether somebody has been told, or is about to be, that the main loop does not run.
+private let isReported = Atomic<Bool>(false)
+
 /// What the runs of the main loop have in common.
 // Unchecked: touched on the main thread only, which `run` asserts.
 private final class MainRun: @unchecked Sendable {

@@ -44,7 +44,8 @@ public final class EventLoop: Sendable {
   /// A loop for everybody, started on first use. It lives as long as the process and cannot be shut down.
   public static let shared = permanent(onMainThread: false)
 
-  /// The loop of the main thread. It runs while the main thread is in ``run()``.
+  /// The loop of the main thread. It runs while the main thread is in ``run()``, and nothing on it happens or ends before: no timeout, no
+  /// cancellation. A program whose `main` is `async` cannot run it and uses ``shared``; work that waits for two seconds is reported.
   public static let main = permanent(onMainThread: true)
 
   private static func permanent(onMainThread: Bool) -> EventLoop {

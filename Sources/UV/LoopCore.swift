@@ -26,6 +26,8 @@ package final class LoopCore: @unchecked Sendable {
   // The `pthread_self()` of the loop's thread, 0 before it runs and after it ended.
   private let thread = Atomic<UInt>(0)
   let belongsToMainThread: Bool
+  /// Whether the main thread is in `run()`, for the loop that belongs to it.
+  let isRunning = Atomic<Bool>(false)
   private let late: LateJobs
 
   // Loop thread only, from here on. The hot ones go without the run-time check for overlapping accesses, which costs more than
@@ -123,11 +125,13 @@ package final class LoopCore: @unchecked Sendable {
     }
     // The wake-up is sent under the lock: the loop closes the wake handle only after closing the inbox, so a handle that
     // is closed is never signalled.
-    return inbox.withLock { inbox in
-      guard let mustWake = inbox.append(job, kind) else { return false }
-      if mustWake { uv_async_send(wake) }
-      return true
+    let mustWake = inbox.withLock { inbox -> Bool? in
+      let mustWake = inbox.append(job, kind)
+      if mustWake == true { uv_async_send(wake) }
+      return mustWake
     }
+    if mustWake == true, belongsToMainThread { workForMainLoopWaits() }
+    return mustWake != nil
   }
 
   /// Runs `work` on the loop thread: at once when called there, otherwise queued.
@@ -314,8 +318,10 @@ package final class LoopCore: @unchecked Sendable {
   /// Runs the loop on this thread until ``stop()``.
   func runUntilStopped() {
     thread.store(UInt(pthread_self()), ordering: .relaxed)
+    isRunning.store(true, ordering: .relaxed)
     pollReturned = uv_hrtime()
     uv_run(uv, UV_RUN_DEFAULT)
+    isRunning.store(false, ordering: .relaxed)
     isStopping = false
   }
 

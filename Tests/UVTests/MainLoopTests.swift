@@ -1,5 +1,6 @@
 import TestSupport
 import Testing
+import UV
 
 /// `EventLoop.main`, and what can only be seen in a process of its own: each scenario is a run of MainLoopProbe.
 @Suite(.timeLimit(.minutes(1))) struct MainLoopTests {
@@ -24,6 +25,17 @@ import Testing
     let result = try await runProbe("MainLoopProbe", name)
     #expect(result.passed, "\(result.output)")
     #expect(result.output.hasSuffix("done\n"), "\(result.output)")
+  }
+
+  @Test func workForAMainLoopThatDoesNotRunIsReported() async {
+    await #expect(processExitsWith: .success) {
+      let reports = Collected<String>()
+      Report.setHandler { reports.append($0) }
+      let work = Task { try await EventLoop.main.run { 42 } }
+      await eventually("somebody is told") { reports.count == 1 }
+      #expect(reports.values[0].hasPrefix("EventLoop.main has work, but"))
+      work.cancel()
+    }
   }
 
   @Test(arguments: [
