@@ -23,7 +23,7 @@ extension TCPStream {
   }
 
   /// Sends `text` in UTF-8. As ``write(_:)-([UInt8])``.
-  public func write(_ text: String) async throws { try await write(Array(text.utf8)) }
+  public func write(_ text: some StringProtocol) async throws { try await write(Array(text.utf8)) }
 
   /// Sends all of `bytes`: a slice, a `Data`, the UTF-8 of a string. As ``write(_:)-([UInt8])``; what the system does not take at once is
   /// copied.

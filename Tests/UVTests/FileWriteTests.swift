@@ -16,10 +16,44 @@ import UV
     }
   }
 
+  @Test func everyCollectionOfBytesAndEveryTextIsWritten() async throws {
+    try await withFile { file in
+      try await file.write("12".utf8)
+      try await file.write([UInt8]("x34".utf8).dropFirst())
+      try await file.write("x56".dropFirst())
+      try await file.write("6".utf8.reversed(), at: 4)
+      #expect(text(of: file) == "123466")
+      let path = file.path
+      try await FileSystem.writeFile("ab".utf8.reversed(), to: path, loop: file.loop)
+      #expect(text(of: file) == "ba")
+      try await FileSystem.writeFile("xcd".dropFirst(), to: path, loop: file.loop)
+      #expect(text(of: file) == "cd")
+      try await FileSystem.replaceFile(at: path, with: "ef".utf8.reversed(), loop: file.loop)
+      #expect(RawFile.content(path) == Array("fe".utf8))
+      try await FileSystem.replaceFile(at: path, with: "xgh".dropFirst(), loop: file.loop)
+      #expect(RawFile.content(path) == Array("gh".utf8))
+    }
+  }
+
+  /// Forgetting `.writing` would make a file that cannot be written.
+  @Test func whatIsMadeOrEmptiedIsForWriting() async throws {
+    try await withFile { file in
+      for options: FileOptions in [.create, [.create, .truncate], .truncate] {
+        try await FileSystem.withFile(at: file.path, options, loop: file.loop) {
+          try await $0.write("x")
+        }
+      }
+      try await FileSystem.withFile(at: file.path, [.create, .reading], loop: file.loop) {
+        let content = try await $0.readAll()
+        #expect(content == Array("x".utf8))
+      }
+    }
+  }
+
   @Test func writesWithoutAnOffsetFollowEachOther() async throws {
     try await withFile { file in
       try await file.write("one ")
-      try await file.write(["two ", "", "three "].map { Array($0.utf8) })
+      try await file.write(contentsOf: ["two ", "", "three "].map { Array($0.utf8) })
       try await withMemory(4) { memory in
         memory.copyBytes(from: "four".utf8)
         try await file.write(from: [UnsafeRawBufferPointer(memory)])
@@ -92,8 +126,8 @@ import UV
     try await withFile { file in
       try await file.write("abc")
       try await file.write([UInt8]())
-      try await file.write([[UInt8]]())
-      try await file.write([[], [], []])
+      try await file.write(contentsOf: [[UInt8]]())
+      try await file.write(contentsOf: [[], [], []])
       try await file.write("", at: 1_000)
       try await file.write(from: [UnsafeRawBufferPointer(start: nil, count: 0)], at: 1_000)
       #expect(text(of: file) == "abc")
@@ -107,7 +141,7 @@ import UV
     let size = 9
     let pieces = (0..<count).map { Pattern.bytes($0 * size..<($0 + 1) * size) }
     try await withFile { file in
-      try await file.write(pieces, at: offset)
+      try await file.write(contentsOf: pieces, at: offset)
       #expect(
         RawFile.content(file.path)!.dropFirst(offset ?? 0) == Pattern.bytes(count * size)[...])
       try await file.truncate(to: 0)
@@ -134,7 +168,7 @@ import UV
       total += size
     }
     try await withFile { file in
-      try await file.write(pieces)
+      try await file.write(contentsOf: pieces)
       let content = RawFile.content(file.path)!
       #expect(content.count == total)
       #expect(Pattern.matches(content, at: 0))
@@ -177,7 +211,7 @@ import UV
                   defer { rest = rest.dropFirst(count) }
                   return Array(rest.prefix(count))
                 }
-                try await file.write(parts)
+                try await file.write(contentsOf: parts)
               }
             }
           }
@@ -237,7 +271,8 @@ import UV
           try await file.truncate(to: room - 100_000)
           let inPieces = await expectError(.fileTooLarge) {
             try await file.write(
-              [Pattern.bytes(70_000), Pattern.bytes(20), Pattern.bytes(70_000)], at: room - 100_000)
+              contentsOf: [Pattern.bytes(70_000), Pattern.bytes(20), Pattern.bytes(70_000)],
+              at: room - 100_000)
           }
           precondition(inPieces?.bytesWritten == 100_000)
           try await file.write(Pattern.bytes(room - 100_000..<room), at: room - 100_000)

@@ -27,9 +27,11 @@ import UV
       try await near.write("grüße und mehr als in fünfzehn Bytes passt\n".dropFirst(0).utf8)
       try await near.write(repeatElement(UInt8(ascii: "x"), count: 3))
       try await near.write("\n")
+      try await near.write("a Substring\n".dropFirst(2))
       #expect(try await far.readLine() == "grüße")
       #expect(try await far.readLine() == "grüße und mehr als in fünfzehn Bytes passt")
       #expect(try await far.readLine() == "xxx")
+      #expect(try await far.readLine() == "Substring")
     }
   }
 

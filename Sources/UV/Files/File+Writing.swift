@@ -8,16 +8,21 @@ extension File {
   /// - Throws: ``IOError`` such as `noSpace`, whose ``IOError/bytesWritten`` says how much was written before; `invalidArgument` for a
   ///   negative offset; ``FileClosed``; `CancellationError`, after which some of the bytes may be in the file; ``EventLoopClosed``.
   public func write(_ bytes: [UInt8], at offset: Int? = nil) async throws {
-    try await write([bytes], at: offset)
+    try await write(contentsOf: [bytes], at: offset)
+  }
+
+  /// Writes all of `bytes`: a slice, a `Data`, the UTF-8 of a string. As ``write(_:at:)-([UInt8],_)``, with a copy.
+  public func write(_ bytes: some Collection<UInt8>, at offset: Int? = nil) async throws {
+    try await write(Array(bytes), at: offset)
   }
 
   /// Writes `text` in UTF-8. As ``write(_:at:)-([UInt8],_)``.
-  public func write(_ text: String, at offset: Int? = nil) async throws {
+  public func write(_ text: some StringProtocol, at offset: Int? = nil) async throws {
     try await write(Array(text.utf8), at: offset)
   }
 
   /// Writes pieces one after the other, with as few system calls as possible. As ``write(_:at:)-([UInt8],_)``.
-  public func write(_ pieces: [[UInt8]], at offset: Int? = nil) async throws {
+  public func write(contentsOf pieces: [[UInt8]], at offset: Int? = nil) async throws {
     _ = try await core.loop.value(of: core.write(pieces, at: offset), .existing)
   }
 

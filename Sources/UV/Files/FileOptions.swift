@@ -1,6 +1,8 @@
 internal import CUV
 
 /// How a file is opened. A descriptor is never left to child processes.
+///
+/// Without ``reading`` and ``writing`` it is for writing if it is to be made or emptied, otherwise for reading.
 public struct FileOptions: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 
@@ -26,6 +28,7 @@ public struct FileOptions: OptionSet, Hashable, Sendable {
     switch (contains(.reading), contains(.writing)) {
     case (true, true): flags = O_RDWR
     case (false, true): flags = O_WRONLY
+    case (false, false) where !isDisjoint(with: [.create, .exclusive, .truncate]): flags = O_WRONLY
     default: flags = O_RDONLY
     }
     if contains(.appending) { flags |= O_APPEND }

@@ -41,6 +41,22 @@ extension FileSystem {
       try await $0.write(bytes)
     }
   }
+
+  /// The same with a slice, a `Data`, the UTF-8 of a string.
+  public static func replaceFile(
+    at path: some FilePathConvertible, with bytes: some Collection<UInt8>,
+    permissions: FilePermissions? = nil, loop: EventLoop = .shared
+  ) async throws {
+    try await replaceFile(at: path, with: Array(bytes), permissions: permissions, loop: loop)
+  }
+
+  /// The same with text, in UTF-8.
+  public static func replaceFile(
+    at path: some FilePathConvertible, with text: some StringProtocol,
+    permissions: FilePermissions? = nil, loop: EventLoop = .shared
+  ) async throws {
+    try await replaceFile(at: path, with: Array(text.utf8), permissions: permissions, loop: loop)
+  }
 }
 
 /// A file on its way to the place of another.

@@ -60,9 +60,18 @@ public enum FileSystem {
     }
   }
 
+  /// Writes a slice, a `Data`, the UTF-8 of a string. As ``writeFile(_:to:_:permissions:loop:)-([UInt8],_,_,_,_)``.
+  public static func writeFile(
+    _ bytes: some Collection<UInt8>, to path: some FilePathConvertible,
+    _ options: FileOptions = [.create, .truncate],
+    permissions: FilePermissions = 0o666, loop: EventLoop = .shared
+  ) async throws {
+    try await writeFile(Array(bytes), to: path, options, permissions: permissions, loop: loop)
+  }
+
   /// Writes `text` in UTF-8. As ``writeFile(_:to:_:permissions:loop:)-([UInt8],_,_,_,_)``.
   public static func writeFile(
-    _ text: String, to path: some FilePathConvertible,
+    _ text: some StringProtocol, to path: some FilePathConvertible,
     _ options: FileOptions = [.create, .truncate],
     permissions: FilePermissions = 0o666, loop: EventLoop = .shared
   ) async throws {
