@@ -96,6 +96,14 @@ extension EventLoop {
     return try start(timer, after: delay ?? max(interval, LoopTimer.shortestInterval))
   }
 
+  /// The same, for a `body` that does not need the timer.
+  @discardableResult
+  public func schedule(
+    every interval: Duration, after delay: Duration? = nil, _ body: @escaping @Sendable () -> Void
+  ) throws(EventLoopClosed) -> LoopTimer {
+    try schedule(every: interval, after: delay) { _ in body() }
+  }
+
   private func start(
     _ timer: LoopTimer, after delay: Duration
   ) throws(EventLoopClosed) -> LoopTimer {

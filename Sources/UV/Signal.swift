@@ -36,6 +36,13 @@ extension EventLoop {
     try SignalObserver(signal, on: core, body)
   }
 
+  /// The same, for a `body` that does not ask which signal it was.
+  public func observe(
+    _ signal: Signal, _ body: @escaping @Sendable () -> Void
+  ) throws -> SignalObserver {
+    try observe(signal) { _ in body() }
+  }
+
   /// The signals that the process receives, as a sequence, from when ``observe(_:_:)`` would begin.
   ///
   /// Any thread. Observing ends with the last copy of the sequence or its iteration, and the sequence ends when the loop shuts

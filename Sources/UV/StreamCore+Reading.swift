@@ -85,7 +85,9 @@ extension StreamCore {
     case (.endOfFile, _) where inbound.isEmpty: return .success(nil)
     case (.endOfFile, .through): return .success(inbound.take(upTo: inbound.count))
     case (.endOfFile, .exactly(let count)):
-      return .failure(IncompleteRead(expected: count, available: inbound.count))
+      return .failure(
+        IncompleteRead(
+          subject: subject ?? "stream", expected: count, available: inbound.count))
     }
   }
 

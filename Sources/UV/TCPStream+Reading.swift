@@ -81,7 +81,8 @@ extension TCPStream {
     return count == 0 ? [] : try await read(.exactly(count))
   }
 
-  /// Waits for `delimiter` and returns the bytes up to and with it; at the end of the stream what is left, and then `nil`.
+  /// Waits for `delimiter` and returns the bytes up to and with it; at the end of the stream what is left, and then `nil`. Only what is
+  /// left can be without the delimiter.
   ///
   /// As ``read(upTo:)``.
   ///
@@ -105,6 +106,21 @@ extension TCPStream {
       if line.last == UInt8(ascii: "\r") { line = line.dropLast() }
     }
     return String(decoding: line, as: UTF8.self)
+  }
+
+  /// The lines up to the end of the stream, each as ``readLine(upTo:)`` returns it.
+  ///
+  /// Any thread; one iteration at a time, and no other read meanwhile. What follows the line at which an iteration ends can still be
+  /// read.
+  public func lines(upTo limit: Int = 65_536) -> Lines { Lines(stream: self, limit: limit) }
+
+  public struct Lines: AsyncSequence, AsyncIteratorProtocol, Sendable {
+    let stream: TCPStream
+    let limit: Int
+
+    public func makeAsyncIterator() -> Lines { self }
+
+    public func next() async throws -> String? { try await stream.readLine(upTo: limit) }
   }
 
   private func read(_ portion: Portion) async throws -> [UInt8]? {

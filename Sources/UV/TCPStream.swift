@@ -77,12 +77,28 @@ public final class TCPStream: Sendable {
   ) async throws -> Value {
     let stream = try await connect(
       to: host, port: port, timeout: timeout, options: options, loop: loop)
+    return try await stream.closing(after: body)
+  }
+
+  /// Connects to `address`. As ``withConnection(to:port:timeout:options:loop:_:)`` without the look-up.
+  public static func withConnection<Value>(
+    to address: SocketAddress, timeout: Duration? = .seconds(10),
+    options: TCPOptions = TCPOptions(),
+    loop: EventLoop = .shared, _ body: (TCPStream) async throws -> Value
+  ) async throws -> Value {
+    let stream = try await connect(to: address, timeout: timeout, options: options, loop: loop)
+    return try await stream.closing(after: body)
+  }
+
+  private func closing<Value>(
+    after body: (TCPStream) async throws -> Value
+  ) async throws -> Value {
     do {
-      let value = try await stream.attended { try await body(stream) }
-      await stream.close()
+      let value = try await attended { try await body(self) }
+      await close()
       return value
     } catch {
-      stream.abort()
+      abort()
       throw error
     }
   }

@@ -40,19 +40,23 @@ public struct LineTooLong: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A stream ended in the middle of what was to be read. What has come is still there, for another read.
 public struct IncompleteRead: Error, Hashable, Sendable, CustomStringConvertible {
+  /// What it was read from: the peer's address.
+  public let subject: String
+
   /// How many bytes were asked for.
   public let expected: Int
 
   /// How many have come.
   public let available: Int
 
-  public init(expected: Int, available: Int) {
+  public init(subject: String, expected: Int, available: Int) {
+    self.subject = subject
     self.expected = expected
     self.available = available
   }
 
   public var description: String {
-    "read: the stream ended after \(available) of \(expected) bytes"
+    "read \(subject): the stream ended after \(available) of \(expected) bytes"
   }
 }
 

@@ -38,3 +38,31 @@ extension OperationAbandoned: LocalizedError {
 extension GroupFailed: LocalizedError {
   public var errorDescription: String? { description }
 }
+
+extension LineTooLong: LocalizedError {
+  public var errorDescription: String? { description }
+}
+
+extension IncompleteRead: LocalizedError {
+  public var errorDescription: String? { description }
+}
+
+extension TimedOut: LocalizedError {
+  public var errorDescription: String? { description }
+}
+
+extension FileClosed: LocalizedError {
+  public var errorDescription: String? { description }
+}
+
+extension SameFile: LocalizedError {
+  public var errorDescription: String? { description }
+}
+
+extension ThreadPoolInUse: LocalizedError {
+  public var errorDescription: String? { description }
+}
+
+extension NotAFileURL: LocalizedError {
+  public var errorDescription: String? { description }
+}

@@ -74,6 +74,14 @@ public final class TimerOperation: LoopOperation<Void>, @unchecked Sendable {
       .every(max(interval, LoopTimer.shortestInterval), count: count), on: loop, tick: tick)
   }
 
+  /// The same, for a `tick` that does not ask which it is.
+  public convenience init(
+    every interval: Duration, count: Int? = nil, on loop: EventLoop = .shared,
+    _ tick: @escaping @Sendable () throws -> Void
+  ) {
+    self.init(every: interval, count: count, on: loop) { _ in try tick() }
+  }
+
   public override func main() {
     deadline =
       switch schedule {

@@ -217,7 +217,10 @@ struct ResultTests {
       OperationNotFinished(operation: "read"), GroupFailed(errors: [Broken()]),
       OperationAbandoned(operation: "send", file: "a.swift", line: 1),
       IOError(.connectionRefused, "connect", "127.0.0.1:1"), StreamClosed("read"),
-      ConcurrentRead(), EventLoopClosed(),
+      ConcurrentRead(), EventLoopClosed(), TimedOut(limit: .seconds(1)),
+      LineTooLong(subject: "127.0.0.1:1", limit: 80), FileClosed("read", "a"),
+      IncompleteRead(subject: "127.0.0.1:1", expected: 2, available: 1),
+      ThreadPoolInUse(size: 4), NotAFileURL(url: URL(string: "ftp://a")!),
     ]
     for error in errors { #expect(error.localizedDescription == "\(error)") }
   }

@@ -23,6 +23,16 @@ struct TickTests {
     }
   }
 
+  @Test func aTickNeedNotAskForItsNumber() async throws {
+    try await withLoop { loop in
+      let calls = Counter()
+      let ticks = TimerOperation(every: .milliseconds(1), count: 3, on: loop) { calls.increment() }
+      ticks.start()
+      try await ticks.value
+      #expect(calls.value == 3)
+    }
+  }
+
   @Test(arguments: [1, 0])
   func aCountMayBeOneOrNone(count: Int) async throws {
     try await withLoop { loop in

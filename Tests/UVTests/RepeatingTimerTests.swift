@@ -16,6 +16,15 @@ import UV
     }
   }
 
+  @Test func aBodyNeedNotAskForTheTimer() async throws {
+    try await withLoop { loop in
+      let ticks = Collected<Void>()
+      let timer = try loop.schedule(every: .milliseconds(1)) { ticks.append(()) }
+      await ticks.waitUntil(count: 3)
+      timer.cancel()
+    }
+  }
+
   @Test func missedTicksMergeIntoOne() async throws {
     try await withLoop { loop in
       let ticks = try await Ticks.start(on: loop) { number in

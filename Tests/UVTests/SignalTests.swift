@@ -22,6 +22,16 @@ import UV
     }
   }
 
+  @Test func anObserverNeedNotAskWhichSignalItIs() async throws {
+    try await withLoop { loop in
+      let seen = Collected<Void>()
+      let observer = try await loop.run { try loop.observe(.user1) { seen.append(()) } }
+      send(.user1)
+      await seen.waitUntil(count: 1)
+      withExtendedLifetime(observer) {}
+    }
+  }
+
   @Test func aCancelledObserverSeesNothing() async throws {
     try await withLoop { loop in
       let cancelled = Collected<Signal>()

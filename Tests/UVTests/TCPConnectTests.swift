@@ -175,7 +175,7 @@ import UV
 
           async let other = listener.accept()
           await #expect(throws: Failure.self) {
-            try await TCPStream.withConnection(to: "127.0.0.1", port: port, loop: loop) { _ in
+            try await TCPStream.withConnection(to: listener.localAddress, loop: loop) { _ in
               throw Failure()
             }
           }

@@ -33,6 +33,31 @@ private let newline = UInt8(ascii: "\n")
   }
 
   @Test(arguments: Place.allCases)
+  func theLinesOfAStreamEndWithIt(_ place: Place) async throws {
+    try await withConnectedStreams(place) { near, far in
+      try await far.write("a\nbb\n")
+      for try await line in near.lines() where line == "a" { break }
+      try await far.write("\r\nrest")
+      try await far.shutdownSending()
+      var lines: [String] = []
+      for try await line in near.lines(upTo: 4) { lines.append(line) }
+      #expect(lines == ["bb", "", "rest"])
+      for try await line in near.lines() { Issue.record("\(line) came after the end") }
+    }
+  }
+
+  @Test(arguments: Place.allCases)
+  func aLineOfTheSequenceMayBeTooLong(_ place: Place) async throws {
+    try await withConnectedStreams(place) { near, far in
+      try await far.write("12345\n")
+      await #expect(throws: LineTooLong(subject: "\(near.peerAddress!)", limit: 5)) {
+        for try await line in near.lines(upTo: 5) { Issue.record("\(line) is too long") }
+      }
+      #expect(try await near.readLine() == "12345")
+    }
+  }
+
+  @Test(arguments: Place.allCases)
   func aThousandPipelinedLinesAreReadOneByOne(_ place: Place) async throws {
     let lines = (0..<1_000).map { "line \($0)" }
     try await withConnectedStreams(place) { near, far in

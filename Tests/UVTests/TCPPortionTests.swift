@@ -80,11 +80,12 @@ import UV
       try await far.write(Pattern.bytes(7))
       try await near.loop.someTurns()
       try await far.shutdownSending()
-      let error = IncompleteRead(expected: 10, available: 7)
+      let error = IncompleteRead(
+        subject: "\(near.peerAddress!)", expected: 10, available: 7)
       if let waiting { await #expect(throws: error) { try await waiting.value } }
       for _ in 0..<3 { await #expect(throws: error) { try await near.read(exactly: 10) } }
       #expect(try await near.read(exactly: 4) == Pattern.bytes(4))
-      await #expect(throws: IncompleteRead(expected: 4, available: 3)) {
+      await #expect(throws: IncompleteRead(subject: error.subject, expected: 4, available: 3)) {
         try await near.read(exactly: 4)
       }
       #expect(try await near.read() == Pattern.bytes(4..<7))
