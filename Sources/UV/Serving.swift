@@ -1,4 +1,5 @@
 internal import Locking
+internal import Synchronization
 
 /// One run of ``TCPListener/serve(maxConnections:gracePeriod:on:executor:onError:_:)``.
 final class Serving: Sendable {
@@ -127,11 +128,12 @@ final class Serving: Sendable {
       other?()
       self.remove(ObjectIdentifier(stream))
     }
-    let isLate = state.withLock {
+    let phase = state.withLock {
       $0.streams[ObjectIdentifier(stream)] = stream
-      return $0.phase == .over
+      return $0.phase
     }
-    if isLate { stream.abort() }
+    if phase != .serving { stream.isDraining.store(true, ordering: .relaxed) }
+    if phase == .over { stream.abort() }
   }
 
   private func remove(_ stream: ObjectIdentifier) {
@@ -172,12 +174,13 @@ final class Serving: Sendable {
 
   /// Any thread.
   func stop() {
-    let isFirst = state.withLock {
-      guard $0.phase == .serving else { return false }
+    let streams: [StreamCore]? = state.withLock {
+      guard $0.phase == .serving else { return nil }
       $0.phase = .draining
-      return true
+      return Array($0.streams.values)
     }
-    guard isFirst else { return }
+    guard let streams else { return }
+    for stream in streams { stream.isDraining.store(true, ordering: .relaxed) }
     let core = listener.core
     let deadline = Deadline(after: grace)
     let isRunning = core.loop.perform {

@@ -2,7 +2,7 @@ internal import CUV
 
 extension StreamCore {
   /// How long a closed stream waits for the peer to go on sending or to close as well, and how long at most.
-  private static let lingerIdle = Duration.seconds(2)
+  private var lingerIdle: Duration { wasSilent ? .milliseconds(250) : .seconds(2) }
   private static let lingerLimit = Duration.seconds(30)
 
   /// Sends what was written and FIN, then calls `completion`; the descriptor follows when the peer has closed too, or has been
@@ -97,7 +97,7 @@ extension StreamCore {
     }
     if case .ended = reading { return end(StreamClosed("write")) }
     life = .lingering
-    armCloseTimer(after: StreamCore.lingerIdle) { [self] in end(StreamClosed("write")) }
+    armCloseTimer(after: lingerIdle) { [self] in end(StreamClosed("write")) }
     lingerDeadline = Deadline(after: StreamCore.lingerLimit)
     startReading()
     tellClosed()  // At the end, because the completions may abort.
@@ -106,7 +106,7 @@ extension StreamCore {
   /// To be called when bytes arrive that nobody wants.
   func lingerGoesOn() {
     guard life == .lingering else { return }
-    let deadline = min(Deadline(after: StreamCore.lingerIdle), lingerDeadline)
+    let deadline = min(Deadline(after: lingerIdle), lingerDeadline)
     closeTimer?.arm(deadline) { [self] in end(StreamClosed("write")) }
   }
 

@@ -141,7 +141,9 @@ extension StreamCore {
     guard uv_now(loop.uv) &- since >= time.clampedNanoseconds / 1_000_000 else { return }
     // What is here is for the reader, who was put off to the next turn, unless it is not all that it wants.
     guard inbound.isEmpty || reader.collects else { return }
-    if !systemHasBytes { shutdownReceiving() }
+    if systemHasBytes { return }
+    wasSilent = true
+    shutdownReceiving()
   }
 
   /// Whether there is something to be read that libuv has not come to yet: the loop may have been busy for long.

@@ -39,6 +39,8 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   var closeTimer: TimerCore?
   @exclusivity(unchecked) private(set) var timeouts: StreamTimeouts?
   var lingerDeadline = Deadline(nanoseconds: 0)
+  /// Whether its receiving side was ended because of the peer's silence.
+  var wasSilent = false
   /// Why the stream ended, for those who still ask.
   var endReason: (any Error)?
   /// The same, if it was not its user who ended it.
@@ -61,6 +63,9 @@ package final class StreamCore: HandleCore, @unchecked Sendable {
   /// Names every read and write, so that a cancellation hits the one it was meant for. Any thread.
   private let lastTicket = Atomic<UInt64>(0)
   let queuedBytes = Atomic<Int>(0)
+
+  /// Whether the server that it belongs to is stopping.
+  let isDraining = Atomic<Bool>(false)
 
   /// For error messages: the peer's address.
   var subject: String?

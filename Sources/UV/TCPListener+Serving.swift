@@ -5,12 +5,13 @@ extension TCPListener {
   /// the error goes to `onError`, and the others go on.
   ///
   /// Cancelling the task closes the listener at once and lets handlers go on for `gracePeriod`. Meanwhile a client that has been silent for a
-  /// quarter of a second counts as idle: a read that waits for it gets the end of the stream. What is left when the period
+  /// quarter of a second counts as idle: a read that waits for it gets the end of the stream; a handler that does not read looks at ``TCPStream/isDraining``. What is left when the period
   /// is over has its task cancelled and its stream reset. This returns when every handler has returned and, after a cancellation, every
   /// stream is gone; a handler that goes on all the same is waited for. Closing the listener ends accepting alone.
   ///
   /// - Parameters:
-  ///   - maxConnections: How many streams may be open at once; further clients wait in the system's queue.
+  ///   - maxConnections: How many streams may be open at once; further clients wait in the system's queue. With a limit of
+  ///     the listener's own, ``Options/maxConnections``, the lower one holds.
   ///   - gracePeriod: How long handlers may go on when the task is cancelled.
   ///   - group: Loops that get the streams in turn; the listener's own loop if `nil`.
   ///   - executor: Where handlers run. On their stream's loop if `nil`: there reading and writing need no other thread, and a handler

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A TCP connection.
 ///
 /// Any thread may call anything, and one may read while others write. The connection lives on a loop; a task that runs on that
@@ -102,6 +104,11 @@ public final class TCPStream: Sendable {
       throw error
     }
   }
+
+  /// Whether the server that this is a client of has been told to stop, and gives its handlers their grace period. Any thread.
+  ///
+  /// For handlers that do not read: whoever reads gets the end of the stream when the client is silent.
+  public var isDraining: Bool { core.isDraining.load(ordering: .relaxed) }
 
   /// The bytes that were given to writes and that the system has not taken yet. Any thread.
   public var bytesQueued: Int { core.bytesQueued }

@@ -23,6 +23,23 @@ func oneEcho(of stream: TCPStream) async throws {
   try await send.value
 }
 
+func lineServer(port: Int) async throws {
+  var options = TCPListener.Options()
+  options.stream.idleTimeout = .seconds(60)
+  try await TCPListener.withListener(on: .loopback(port: port), options: options) { listener in
+    let serving = Task {
+      try await listener.serve(maxConnections: 10_000, gracePeriod: .seconds(5)) { stream in
+        for try await line in stream.lines(upTo: 1_000) {
+          try await stream.write("you said \(line)\n")
+        }
+      }
+    }
+    _ = try await listener.loop.waitUntilSignal(.interrupt, .terminate)
+    serving.cancel()
+    _ = await serving.result
+  }
+}
+
 func ask(port: Int) async throws -> String? {
   let answer = try await TCPStream.withConnection(
     to: "localhost", port: port, timeout: .seconds(3)

@@ -37,6 +37,25 @@ import UV
     }
   }
 
+  @Test func handlerThatDoesNotReadSeesThatItIsToEnd() async throws {
+    var setup = ServerSetup { stream in
+      #expect(!stream.isDraining)
+      try await stream.write("hello\n")
+      while !stream.isDraining { try await stream.loop.sleep(for: .milliseconds(1)) }
+      try await stream.write("goodbye\n")
+    }
+    setup.gracePeriod = .seconds(1_000)
+    try await withServer(setup) { server in
+      try await server.withClient { near in
+        let first = try await near.readLine()
+        server.cancel()
+        let last = try await near.readLine()
+        #expect(first == "hello" && last == "goodbye")
+      }
+      await server.expectCancelled()
+    }
+  }
+
   @Test func handlerThatIsBusyMayAnswer() async throws {
     let (busy, goOn) = (Event(), Event())
     var setup = ServerSetup { stream in
