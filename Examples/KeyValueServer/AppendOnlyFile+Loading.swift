@@ -22,7 +22,8 @@ extension AppendOnlyFile {
   }
 
   private static func load(_ file: File, _ server: ServerState) async throws {
-    let session = Session(server, inputSize: 1 << 20)
+    // Not the limit of the clients: the file has the names of commands too, and may be of a time with another limit.
+    let session = Session(server, inputSize: 1 << 20, bulkLimit: 1 << 40)
     var offset = 0
     while let count = try await file.read(into: session.makeRoom(), at: offset) {
       offset += count

@@ -59,6 +59,12 @@ extension Int {
   }
 }
 
+/// The time from now to a deadline of any size, zero if it has passed.
+func remainingTime(until deadline: Int) -> Int {
+  let now = currentTime()
+  return deadline > now ? deadline - now : 0
+}
+
 /// The time of the system's clock, in milliseconds since 1970: what a file says must hold after a restart.
 func currentTime() -> Int {
   var time = timespec()

@@ -53,7 +53,7 @@ extension Session {
     switch store.lifetime(of: arguments[1]) {
     case .noSuchKey: replies.integer(-2)
     case .unlimited: replies.integer(-1)
-    case .until(let deadline): replies.integer(unit.rounded(max(0, deadline - currentTime())))
+    case .until(let deadline): replies.integer(unit.rounded(remainingTime(until: deadline)))
     }
   }
 

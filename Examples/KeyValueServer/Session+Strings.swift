@@ -44,7 +44,7 @@ extension Session {
   func append(_ arguments: Arguments) throws(CommandError) {
     let (key, addition) = (arguments[1], arguments[2])
     let length = (store.value(of: key)?.count ?? 0) + addition.count
-    guard length <= server.options.bulkLimit else {
+    guard length <= bulkLimit else {
       throw CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
     }
     store.update(key) { $0.append(contentsOf: addition) }

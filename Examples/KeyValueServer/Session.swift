@@ -10,15 +10,19 @@ final class Session {
   /// Whether it ends with the replies that there are.
   private(set) var isOver = false
 
+  /// How many bytes a key or a value may have.
+  let bulkLimit: Int
   private var input: InputBuffer
   private var parser: RequestParser
 
-  init(_ server: ServerState, inputSize: Int = 16_384) {
+  /// - Parameter bulkLimit: The server's if `nil`.
+  init(_ server: ServerState, inputSize: Int = 16_384, bulkLimit: Int? = nil) {
     self.server = server
     store = server.store
     number = server.nextSessionNumber()
     input = InputBuffer(size: inputSize)
-    parser = RequestParser(bulkLimit: server.options.bulkLimit)
+    self.bulkLimit = bulkLimit ?? server.options.bulkLimit
+    parser = RequestParser(bulkLimit: self.bulkLimit)
   }
 
   /// What was received and is not of a request that was carried out. Valid until the next ``makeRoom()``.

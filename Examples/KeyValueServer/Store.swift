@@ -132,7 +132,7 @@ final class Store: @unchecked Sendable {
   private func setTimer() {
     guard isExpiring, let deadline = expiries.next()?.deadline, deadline < alarm else { return }
     // The system's clock may be set, which the timer does not notice: so it looks once a minute.
-    let delay = Duration.milliseconds(min(max(deadline - currentTime(), 0), 60_000))
+    let delay = Duration.milliseconds(min(remainingTime(until: deadline), 60_000))
     alarm = deadline
     if let timer {
       timer.reschedule(after: delay)

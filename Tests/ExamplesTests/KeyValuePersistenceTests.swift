@@ -119,6 +119,31 @@ struct KeyValuePersistenceTests {
     }
   }
 
+  @Test func aFileOfATimeWithAnotherLimitIsLoaded() async throws {
+    try await withFile { path in
+      let limited = options(path) + ["--proto-max-bulk-len", "8"]
+      try await run(limited) { client in
+        try await client.expect(.ok, from: "SET", "a", "12345678", "EX", "1000")
+        try await client.expect(1, from: "EXPIRE", "a", "2000")
+      }
+      try await run(limited) { try await $0.expect("12345678", from: "GET", "a") }
+      try await run(options(path)) { try await $0.expect(9, from: "APPEND", "a", "9") }
+      try await run(limited) { try await $0.expect("123456789", from: "GET", "a") }
+    }
+  }
+
+  /// `PEXPIREAT` takes any number, and the key may be the next to expire.
+  @Test func aFileWithADeadlineOfAnySizeIsLoaded() async throws {
+    try await withFile { path in
+      try write(
+        command("SET", "a", "1") + command("PEXPIREAT", "a", "\(Int.min)")
+          + command("SET", "b", "1") + command("PEXPIREAT", "b", "\(Int.max)"), to: path)
+      try await run(options(path)) { client in
+        try await client.expect([nil, "1"], from: "MGET", "a", "b")
+      }
+    }
+  }
+
   // MARK: Torn and foreign files
 
   @Test(arguments: [1, 2, 3, 5, 9, 14, 20, 26, 27, 28])

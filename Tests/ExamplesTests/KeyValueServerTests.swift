@@ -61,7 +61,9 @@ struct KeyValueServerTests {
         "EXPIRE a 9223372036854775807",
         .error("ERR invalid expire time in 'expire' command")
       ),
-      ("EXPIRE a -1", 1), ("GET a", nil), ("SET a 1", .ok), ("PEXPIREAT a 1", 1), ("DBSIZE", 0),
+      ("EXPIRE a -1", 1), ("GET a", nil), ("SET a 1", .ok), ("PEXPIREAT a \(Int.min)", 1),
+      ("TTL a", -2), ("SET a 1", .ok), ("PEXPIRE a \(Int.min)", 1), ("DBSIZE", 0), ("SET a 1", .ok),
+      ("PEXPIREAT a 1", 1), ("DBSIZE", 0),
     ],
     [
       ("MSET one 1 two 2 three 3 [x] 4", .ok), ("KEYS one", ["one"]), ("KEYS x*", []),
