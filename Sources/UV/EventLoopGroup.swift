@@ -31,11 +31,16 @@ public final class EventLoopGroup: Sendable {
     self.loops = loops
   }
 
-  /// The loops in turn.
+  /// The loops in turn, without those that have been shut down unless all have.
   public func next() -> EventLoop {
     let turn = turns.wrappingAdd(1, ordering: .relaxed).oldValue
-    return loops[Int(UInt(bitPattern: turn) % UInt(loops.count))]
+    let first = Int(UInt(bitPattern: turn) % UInt(loops.count))
+    if loops[first].isOpen { return loops[first] }
+    return (loops[first...] + loops[..<first]).first(where: \.isOpen) ?? loops[first]
   }
+
+  /// Whether there is a loop that has not been shut down.
+  var isOpen: Bool { loops.contains(where: \.isOpen) }
 
   /// Shuts all loops down at the same time, as ``EventLoop/shutdown(gracePeriod:)`` does.
   public func shutdown(gracePeriod: Duration = .zero) async {
@@ -43,4 +48,8 @@ public final class EventLoopGroup: Sendable {
       for loop in loops { shutdowns.addTask { await loop.shutdown(gracePeriod: gracePeriod) } }
     }
   }
+}
+
+extension EventLoop {
+  fileprivate var isOpen: Bool { !core.isShuttingDown.load(ordering: .relaxed) }
 }

@@ -13,6 +13,7 @@ package final class LoopCore: @unchecked Sendable {
   let counters = LoopCounters()
   let resumptions = Atomic<UInt8>(0)  // For LoopContinuation.
   let finished = DispatchGroup()  // Left when the loop has closed.
+  let isShuttingDown = Atomic<Bool>(false)
 
   /// Where libuv reads to when no reader has brought memory. The bytes are moved on before the callback returns.
   let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)
@@ -334,6 +335,7 @@ package final class LoopCore: @unchecked Sendable {
   /// Refuses new work, lets streams finish for `period`, closes what is left, and ends the loop. Any thread.
   func shutDown(gracePeriod period: Duration) {
     let deadline = Deadline(after: period)
+    isShuttingDown.store(true, ordering: .relaxed)
     inbox.withLock { $0.beginDraining() }
     perform { self.drain(until: deadline) }
   }

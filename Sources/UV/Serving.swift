@@ -93,6 +93,9 @@ final class Serving: Sendable {
         if await listenerHasEnded() { return error }
         // It concerns one client, which is gone.
         Report.send("\(error)")
+      } catch is EventLoopClosed {
+        // A loop of the group may have been shut down just now; the others go on.
+        guard group?.isOpen == true, !(await listenerHasEnded()) else { return EventLoopClosed() }
       } catch {
         return error
       }

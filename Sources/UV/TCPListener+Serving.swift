@@ -13,12 +13,12 @@ extension TCPListener {
   ///   - maxConnections: How many streams may be open at once; further clients wait in the system's queue. With a limit of
   ///     the listener's own, ``Options/maxConnections``, the lower one holds.
   ///   - gracePeriod: How long handlers may go on when the task is cancelled.
-  ///   - group: Loops that get the streams in turn; the listener's own loop if `nil`.
+  ///   - group: Loops that get the streams in turn; the listener's own loop if `nil`. Those that are shut down are left out.
   ///   - executor: Where handlers run. On their stream's loop if `nil`: there reading and writing need no other thread, and a handler
   ///     that blocks keeps every stream of that loop waiting. For handlers that compute for long, `globalConcurrentExecutor`.
   ///   - onError: Called with what a handler has thrown, there; ``Report`` is told if `nil`. Not for cancellations, nor for what ends
   ///     with the grace period.
-  /// - Throws: `CancellationError` when the task was cancelled, ``EventLoopClosed`` when the listener's loop shuts down, ``IOError`` if the
+  /// - Throws: `CancellationError` when the task was cancelled, ``EventLoopClosed`` when the listener's loop, or all of `group`, shuts down, ``IOError`` if the
   ///   system fails for good.
   public func serve(
     maxConnections: Int? = nil, gracePeriod: Duration = .seconds(5),
