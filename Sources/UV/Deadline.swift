@@ -42,8 +42,10 @@ package struct Deadline: Comparable, Sendable {
 extension Duration {
   /// This duration in nanoseconds, rounded up, between 0 and `Int64.max`.
   package var clampedNanoseconds: UInt64 {
+    // `components` has no room for more seconds.
+    if self > .seconds(Int64.max) { return UInt64(Int64.max) }
+    if self < .zero { return 0 }
     let (seconds, attoseconds) = components
-    guard seconds >= 0, attoseconds >= 0 else { return 0 }
     let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
     guard !overflow else { return UInt64(Int64.max) }
     let part = (attoseconds + 999_999_999) / 1_000_000_000

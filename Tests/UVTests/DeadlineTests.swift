@@ -16,6 +16,8 @@ import UV
     (attoseconds(1) + .nanoseconds(Int64.max), farthest),
     (.seconds(9_223_372_037), farthest),
     (.seconds(Int64.max), farthest),
+    (.seconds(1e19), farthest),
+    (.seconds(-1e19), 0),
   ]
 
   private static let farthest = UInt64(Int64.max)
