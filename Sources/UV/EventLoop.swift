@@ -42,6 +42,9 @@ public final class EventLoop: Sendable {
   deinit { core.shutDown(gracePeriod: .zero) }
 
   /// A loop for everybody, started on first use. It lives as long as the process and cannot be shut down.
+  ///
+  /// The first use needs a few descriptors and a thread, and ends the program with a message if the system has none left: a server that may
+  /// run out of them uses it once at its start.
   public static let shared = permanent(onMainThread: false)
 
   /// The loop of the main thread. It runs while the main thread is in ``run()``, and nothing on it happens or ends before: no timeout, no
@@ -77,7 +80,7 @@ public final class EventLoop: Sendable {
   ///
   /// Any thread. Cancelling the task has no effect on a body that has been given to the loop.
   ///
-  /// - Throws: What `body` throws, or ``EventLoopClosed`` once the loop is shutting down.
+  /// - Throws: What `body` throws, or, when called on another thread, ``EventLoopClosed`` once the loop is shutting down.
   public func run<Value: Sendable>(
     _ body: @escaping @Sendable () throws -> Value
   ) async throws -> Value {

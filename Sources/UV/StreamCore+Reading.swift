@@ -43,14 +43,13 @@ extension StreamCore {
   /// A portion is complete, or its end is there, or it must wait.
   func readNow(_ portion: Portion) -> Result<[UInt8]?, any Error>? {
     if let refusal = readRefusal { return .failure(refusal) }
-    if discardsInput { return .success(nil) }
     guard inbound.isEmpty || mayCompleteInline() else { return nil }
     return outcome(of: portion)
   }
 
   private func readNow<Value>(_ take: () -> Value) -> Result<Value?, any Error>? {
     if let refusal = readRefusal { return .failure(refusal) }
-    if discardsInput { return .success(nil) }
+    if discardsInput, inbound.isEmpty { return .success(nil) }
     if !inbound.isEmpty {
       guard mayCompleteInline() else { return nil }
       let value = take()
@@ -79,7 +78,16 @@ extension StreamCore {
     if case .through(_, let limit) = portion, inbound.count > limit {
       return .failure(LineTooLong(subject: subject ?? "stream", limit: limit))
     }
-    guard case .ended(let end) = reading else { return nil }
+    let end: Reading.End
+    if discardsInput {
+      // This side has ended the input, and a part of a line must not pass for a line.
+      if case .through = portion { return .success(nil) }
+      end = .endOfFile
+    } else if case .ended(let reason) = reading {
+      end = reason
+    } else {
+      return nil
+    }
     switch (end, portion) {
     case (.failed(let error), _): return .failure(error)
     case (.endOfFile, _) where inbound.isEmpty: return .success(nil)

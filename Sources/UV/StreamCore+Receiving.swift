@@ -143,7 +143,7 @@ extension StreamCore {
     guard inbound.isEmpty || reader.collects else { return }
     if systemHasBytes { return }
     wasSilent = true
-    shutdownReceiving()
+    endInput()
   }
 
   /// Whether there is something to be read that libuv has not come to yet: the loop may have been busy for long.
@@ -154,15 +154,26 @@ extension StreamCore {
       && recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) > 0
   }
 
-  /// Ends the receiving side: a waiting read gets the end of the stream, and so does every later one. What the peer still
-  /// sends is thrown away.
+  /// Ends the receiving side: a waiting read gets the end of the stream, and so does every later one. What has come and what the peer
+  /// still sends is thrown away.
   package func shutdownReceiving() {
     guard isOpen, life == .open, !discardsInput else { return }
-    discardsInput = true
+    endInput()
     inbound.removeAll()
+    guard let reader else { return }
+    self.reader = nil
+    finish(reader, with: .endOfFile)
+  }
+
+  /// Throws away what the peer still sends. What has come already can be read.
+  private func endInput() {
+    discardsInput = true
     startReading()
-    if let reader {
-      self.reader = nil
+    guard let reader, inbound.isEmpty || reader.collects else { return }
+    self.reader = nil
+    if case .portion(let portion, let continuation) = reader.target {
+      continuation.resume(with: outcome(of: portion) ?? .success(nil))
+    } else {
       finish(reader, with: .endOfFile)
     }
   }

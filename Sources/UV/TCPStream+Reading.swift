@@ -75,14 +75,15 @@ extension TCPStream {
   /// As ``read(upTo:)``. Memory grows with what arrives, not with what is asked for.
   ///
   /// - Throws: ``IncompleteRead`` if the stream ends in between; otherwise as ``read(upTo:)``. After any error what has come can still be
-  ///   read.
+  ///   read, unless ``shutdownReceiving()`` has thrown it away.
   public func read(exactly count: Int) async throws -> [UInt8]? {
     trapUnless(count >= 0, "A read cannot be of \(count) bytes.")
     return count == 0 ? [] : try await read(.exactly(count))
   }
 
   /// Waits for `delimiter` and returns the bytes up to and with it; at the end of the stream what is left, and then `nil`. Only what is
-  /// left can be without the delimiter.
+  /// left can be without the delimiter. When not the peer has ended the stream but this side, by ``shutdownReceiving()`` or because its
+  /// server stops, a part without the delimiter is left out.
   ///
   /// As ``read(upTo:)``.
   ///
@@ -145,8 +146,8 @@ extension TCPStream {
     }
   }
 
-  /// Ends the receiving side: a read that waits gets the end of the stream, as does every later one, and what the peer still sends is
-  /// thrown away.
+  /// Ends the receiving side: a read that waits gets the end of the stream, as does every later one, and what has come and what the peer
+  /// still sends is thrown away. A waiting ``read(exactly:)`` that has got something fails with ``IncompleteRead``.
   ///
   /// Any thread. Harmless twice or after ``close(timeout:)``.
   public func shutdownReceiving() {

@@ -56,6 +56,37 @@ import UV
     }
   }
 
+  @Test(arguments: [false, true])
+  func halfAMessageIsNotTakenForAWholeOne(isLine: Bool) async throws {
+    let seen = Collected<String>()
+    var setup = ServerSetup { stream in
+      try await stream.write("go on\n")
+      do {
+        let message =
+          isLine ? try await stream.readLine() : try await text(stream.read(exactly: 10))
+        seen.append("\(message ?? "nothing")")
+      } catch let error as IncompleteRead {
+        seen.append("\(error.available) of \(error.expected)")
+      }
+      // It is still there for those who want it.
+      seen.append(try await text(stream.read()) ?? "nothing")
+      #expect(try await stream.read() == nil)
+    }
+    setup.gracePeriod = .seconds(1_000)
+    try await withServer(setup) { server in
+      try await server.withClient { near in
+        try await near.write("half")
+        let line = try await near.readLine()
+        #expect(line == "go on")
+        try await server.clients.sleep(for: .milliseconds(50))
+        server.cancel()
+        #expect(try await near.read() == nil)
+      }
+      await server.expectCancelled()
+    }
+    #expect(seen.values == [isLine ? "nothing" : "4 of 10", "half"])
+  }
+
   @Test func handlerThatIsBusyMayAnswer() async throws {
     let (busy, goOn) = (Event(), Event())
     var setup = ServerSetup { stream in
@@ -250,4 +281,8 @@ private func connected(_ count: Int, _ server: Server) async throws -> [TCPStrea
     clients.append(near)
   }
   return clients
+}
+
+private func text(_ bytes: [UInt8]?) -> String? {
+  bytes.map { String(decoding: $0, as: UTF8.self) }
 }

@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
-import UV
+
+@testable import UV
 
 @Suite(.timeLimit(.minutes(1))) struct TCPPortionTests {
   @Test(arguments: Place.allCases)
@@ -68,6 +69,30 @@ import UV
       try await far.shutdownSending()
       #expect(try await waiting.value == nil)
       for _ in 0..<3 { #expect(try await near.read(exactly: 4) == nil) }
+      #expect(try await near.read() == nil)
+    }
+  }
+
+  /// The peer has not ended it, so what has come is no line.
+  @Test(arguments: Place.allCases, [false, true])
+  func whatIsNotWholeWhenThisSideEndsTheInputIsNoPortion(_ place: Place, _ isLine: Bool)
+    async throws
+  {
+    try await withConnectedStreams(place) { near, far in
+      let waiting = Task {
+        isLine ? try await near.read(until: UInt8(ascii: "\n")) : try await near.read(exactly: 10)
+      }
+      try await far.write("half")
+      await eventually("it waits for more") { near.core.inbound.count == 4 }
+      near.shutdownReceiving()
+      let error = IncompleteRead(subject: "\(near.peerAddress!)", expected: 10, available: 4)
+      if isLine {
+        #expect(try await waiting.value == nil)
+      } else {
+        await #expect(throws: error) { try await waiting.value }
+      }
+      #expect(try await near.read(exactly: 4) == nil)
+      #expect(try await near.readLine() == nil)
       #expect(try await near.read() == nil)
     }
   }
