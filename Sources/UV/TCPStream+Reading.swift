@@ -162,6 +162,17 @@ extension TCPStream: AsyncSequence {
 
     @inlinable @inline(__always)
     public func next() async throws -> [UInt8]? { try await stream.read() }
+
+    /// What a loop calls. Were it left out, the loop would leave its isolation for every call of ``next()`` and come back.
+    @inlinable @inline(__always)
+    public func next(isolation actor: isolated (any Actor)?) async throws -> [UInt8]? {
+      if stream.mustWaitAttended {
+        return try await withUnsafeThrowingContinuation(isolation: actor) {
+          stream.waitAttended(upTo: 65_536, $0)
+        }
+      }
+      return try await stream.readOrWait(upTo: 65_536)
+    }
   }
 
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
