@@ -26,6 +26,12 @@ let package = Package(
     .executableTarget(name: "echo-server-c", dependencies: ["CLibuv"], cSettings: strict),
     .executableTarget(name: "echo-load", cSettings: strict),
     .executableTarget(
+      name: "echo-server-buffer",
+      dependencies: [.product(name: "UV", package: "swift-uv")],
+      swiftSettings: settings
+    ),
+    .executableTarget(name: "benchmark-report", swiftSettings: settings),
+    .executableTarget(
       name: "operation-rates",
       dependencies: [
         .product(name: "UV", package: "swift-uv"),
