@@ -3,7 +3,7 @@ struct Options {
   private(set) var rounds = 5
   private(set) var operations = 100_000
   private(set) var only: String?
-  private(set) var printsJSON = false
+  private(set) var record: String?
   private(set) var showsHelp = false
 
   static let help = """
@@ -12,7 +12,7 @@ struct Options {
       --rounds N        runs of each case, in turn with the others (5)
       --operations N    operations in a run; a fifth where there is one at a time (100000)
       --only TEXT       leave out cases without TEXT in their name, for profilers
-      --json            print one line for other programs
+      --record FILE     append the rates of each round, in lines for benchmark-report
       --help            show this
     """
 
@@ -21,7 +21,9 @@ struct Options {
     while let name = rest.next() {
       switch name {
       case "--help": showsHelp = true
-      case "--json": printsJSON = true
+      case "--record":
+        guard let path = rest.next() else { throw UsageError(description: "--record takes a path") }
+        record = path
       case "--rounds": rounds = try Options.count(name, rest.next(), upTo: 10_000)
       case "--operations": operations = try Options.count(name, rest.next(), upTo: 1_000_000_000)
       case "--only":

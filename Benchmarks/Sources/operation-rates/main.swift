@@ -38,6 +38,18 @@ func rows(of comparison: Comparison, rates: [[Double]]) -> [Row] {
   }
 }
 
+/// Each round of each case beside the same round of the first case.
+func recordLines(of comparison: Comparison, rates: [[Double]]) -> String {
+  var lines = ""
+  for (test, own) in zip(comparison.cases, rates).dropFirst() {
+    let title = "operations: \(comparison.title(of: test))"
+    for (rate, first) in zip(own, rates[0]) {
+      lines += "pair\t\(title)\toperations/s\t\(comparison.cases[0].name)\t\(first)\t\(rate)\n"
+    }
+  }
+  return lines
+}
+
 let options: Options
 do {
   options = try Options(CommandLine.arguments.dropFirst())
@@ -51,15 +63,15 @@ if options.showsHelp {
 
 let chosen = comparisons.map { $0.only(options.only) }
 if chosen.allSatisfy({ $0.cases.isEmpty }) { fail("--only leaves no case", status: EX_USAGE) }
-if !options.printsJSON { print(Row.header) }
-var all: [Row] = []
-for comparison in chosen {
+print(Row.header)
+var record = ""
+for comparison in chosen where !comparison.cases.isEmpty {
   let rates = measure(comparison, rounds: options.rounds, operations: options.operations)
-  let rows = rows(of: comparison, rates: rates)
-  if !options.printsJSON { for row in rows { print(row.line) } }
-  all += rows
+  for row in rows(of: comparison, rates: rates) { print(row.line) }
+  record += recordLines(of: comparison, rates: rates)
 }
-if options.printsJSON {
-  let report = Report(rounds: options.rounds, operations: options.operations, rows: all)
-  print(try report.json())
+if let path = options.record {
+  guard let file = FileHandle(forWritingAtPath: path) else { fail("cannot write to \(path)") }
+  file.seekToEndOfFile()
+  file.write(Data(record.utf8))
 }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// The middle and the ends of what several runs gave.
-struct Spread: Encodable {
+struct Spread {
   let median: Double
   let min: Double
   let max: Double
@@ -20,7 +20,7 @@ struct Spread: Encodable {
 }
 
 /// What is printed about one case.
-struct Row: Encodable {
+struct Row {
   let title: String
   let operationsPerSecond: Spread
   /// The rate divided by that of the comparison's first case in the same round; not for that case.
@@ -36,17 +36,5 @@ struct Row: Encodable {
     let middle = ratio.map { " " + $0.columns(2) } ?? ""
     let end = goal.map { String(format: " %5.1f", $0) } ?? ""
     return start + operationsPerSecond.columns(0) + middle + end
-  }
-}
-
-struct Report: Encodable {
-  let rounds: Int
-  let operations: Int
-  let rows: [Row]
-
-  func json() throws -> String {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = .sortedKeys
-    return String(decoding: try encoder.encode(self), as: UTF8.self)
   }
 }

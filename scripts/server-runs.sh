@@ -1,0 +1,37 @@
+# Sourced by the scripts that run servers under load. They set `work`, a directory for what the runs print, and `onServerCore`, an array of
+# words before a server's command, before they call these.
+
+server=  # Process of the running server; empty when none runs.
+
+fail() {
+  echo "${0##*/}: $1" >&2
+  exit "${2:-1}"
+}
+
+# Starts the given command and sets `port` from the line "listening on ADDRESS:PORT".
+startServer() {
+  : >"$work/out"
+  "${onServerCore[@]}" "$@" >"$work/out" 2>"$work/errors" &
+  server=$!
+  for _ in {1..400}; do
+    read -r line <"$work/out" || line=  # A line without its end is not there yet.
+    if [[ $line == "listening on "*:* ]]; then
+      port=${line##*:}
+      return
+    fi
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.05
+  done
+  cat "$work/errors" >&2
+  fail "no 'listening on ADDRESS:PORT' from: $*"
+}
+
+stopServer() {
+  [[ -n $server ]] || return 0
+  kill -KILL "$server" 2>/dev/null || true  # A server that does not stop when asked must not spoil the next run.
+  wait "$server" 2>/dev/null || true
+  server=
+}
+
+# The number called `name` in the report of the last load.
+figure() { sed -E "s/.*\"$1\": ([0-9.]+).*/\1/" "$work/load"; }
