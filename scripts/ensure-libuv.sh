@@ -1,4 +1,5 @@
-# Sourced by the other scripts: makes sure that the compiler finds libuv, installing it if it is missing, and, for the tests, Redis' clients.
+# Sourced by the other scripts: makes sure that the compiler finds libuv, installing it if it is missing, and that the tests have Redis' clients
+# and what counts instructions.
 
 have_libuv() {
   command -v pkg-config >/dev/null && pkg-config --exists 'libuv >= 1.44.2'
@@ -44,4 +45,16 @@ ensure_redis_tools() {
   have_redis_tools && return
   command -v apt-get >/dev/null || return
   as_root apt-get update -qq && as_root apt-get install -y -qq redis-tools && have_redis_tools
+} >&2
+
+# A container may forbid what strace does.
+have_counting_tools() {
+  command -v valgrind >/dev/null && strace -o /dev/null true 2>/dev/null
+}
+
+# As above, for what counts instructions and system calls.
+ensure_counting_tools() {
+  have_counting_tools && return
+  command -v apt-get >/dev/null || return
+  as_root apt-get update -qq && as_root apt-get install -y -qq valgrind strace && have_counting_tools
 } >&2
