@@ -48,6 +48,12 @@ let package = Package(
       ],
       swiftSettings: settings
     ),
+    .executableTarget(name: "loop-rates-c", dependencies: ["CLibuv"], cSettings: strict),
+    .executableTarget(
+      name: "loop-rates",
+      dependencies: [.product(name: "UV", package: "swift-uv")],
+      swiftSettings: settings
+    ),
   ],
   cLanguageStandard: .gnu11
 )
