@@ -8,21 +8,26 @@ internal import Synchronization
 /// Never early: a timer fires when at least its delay has passed since the call, measured on the monotonic clock, rounded up to
 /// [libuv's milliseconds](https://docs.libuv.org/en/v1.x/timer.html). Zero and less is the loop's next turn; delays of
 /// centuries are cut to about 290 years.
-public final class LoopTimer: Sendable {
+public final class LoopTimer: Sendable, TimerOwner {
   package static let shortestInterval = Duration.milliseconds(1)  // libuv counts milliseconds.
 
+  enum Action: Sendable {
+    case once(@Sendable () -> Void)
+    case every(Duration, @Sendable (LoopTimer) -> Void)
+  }
+
   private let core: TimerCore
-  private let interval: Duration?
-  private let body: @Sendable (LoopTimer) -> Void
+  private let action: Action
   private let calls = Atomic<UInt64>(0)
 
-  init(loop: LoopCore, interval: Duration?, _ body: @escaping @Sendable (LoopTimer) -> Void) {
+  init(loop: LoopCore, _ action: Action) {
     core = TimerCore(loop: loop)
-    self.interval = interval.map { max($0, Self.shortestInterval) }
-    self.body = body
+    self.action = action
   }
 
   deinit {
+    // Without a closure on the loop thread, here and below: programs have many timers.
+    if core.loop.isCurrent { return core.discard() }
     core.loop.perform { [core] in core.discard() }
   }
 
@@ -32,9 +37,12 @@ public final class LoopTimer: Sendable {
   /// under way, and returns at once.
   public func cancel() {
     let call = nextCall()
-    core.loop.perform { [core] in
-      if core.isLatest(call) { core.disarm() }
-    }
+    if core.loop.isCurrent { return stop(call) }
+    core.loop.perform { self.stop(call) }
+  }
+
+  private func stop(_ call: UInt64) {
+    if core.isLatest(call) { core.disarm() }
   }
 
   /// Makes the timer fire `delay` from now instead of when it would have; a repeating one goes on from there.
@@ -50,18 +58,17 @@ public final class LoopTimer: Sendable {
 
   /// Loop thread only.
   fileprivate func start(_ deadline: Deadline, _ call: UInt64) {
-    if core.isLatest(call) { arm(deadline) }
+    if core.isLatest(call) { core.arm(deadline, for: self) }
   }
 
-  /// Its closure holds `self`, which is what keeps a waiting timer alive. Loop thread only.
-  private func arm(_ deadline: Deadline) {
-    core.arm(deadline) { self.tick(deadline) }
-  }
-
-  private func tick(_ deadline: Deadline) {
-    // Armed before the body runs, so that the body can cancel or reschedule.
-    if let interval { arm(deadline.next(every: interval)) }
-    body(self)
+  func timerIsDue(_ deadline: Deadline) {
+    switch action {
+    case .once(let body): body()
+    case .every(let interval, let body):
+      // Armed before the body runs, so that the body can cancel or reschedule.
+      core.arm(deadline.next(every: interval), for: self)
+      body(self)
+    }
   }
 }
 
@@ -76,7 +83,7 @@ extension EventLoop {
   public func schedule(
     after delay: Duration, _ body: @escaping @Sendable () -> Void
   ) throws(EventLoopClosed) -> LoopTimer {
-    try start(LoopTimer(loop: core, interval: nil) { _ in body() }, after: delay)
+    try start(LoopTimer(loop: core, .once(body)), after: delay)
   }
 
   /// Runs `body` on the loop thread again and again, until the timer is cancelled or the loop shuts down.
@@ -92,8 +99,8 @@ extension EventLoop {
     every interval: Duration, after delay: Duration? = nil,
     _ body: @escaping @Sendable (LoopTimer) -> Void
   ) throws(EventLoopClosed) -> LoopTimer {
-    let timer = LoopTimer(loop: core, interval: interval, body)
-    return try start(timer, after: delay ?? max(interval, LoopTimer.shortestInterval))
+    let interval = max(interval, LoopTimer.shortestInterval)
+    return try start(LoopTimer(loop: core, .every(interval, body)), after: delay ?? interval)
   }
 
   /// The same, for a `body` that does not need the timer.
@@ -109,7 +116,12 @@ extension EventLoop {
   ) throws(EventLoopClosed) -> LoopTimer {
     let deadline = Deadline(after: delay)
     let call = timer.nextCall()
-    guard core.performNew({ timer.start(deadline, call) }) else { throw EventLoopClosed() }
+    if core.isCurrent {
+      guard core.acceptsNew else { throw EventLoopClosed() }
+      timer.start(deadline, call)
+    } else {
+      guard core.performNew({ timer.start(deadline, call) }) else { throw EventLoopClosed() }
+    }
     return timer
   }
 }

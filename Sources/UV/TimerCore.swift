@@ -1,11 +1,24 @@
 internal import CUV
 
+/// What a timer calls, for those who would otherwise need a closure for each time.
+protocol TimerOwner: AnyObject {
+  /// Loop thread only.
+  func timerIsDue(_ deadline: Deadline)
+}
+
 /// A libuv timer with a deadline on the monotonic clock.
 ///
 /// Loop thread only.
 // Unchecked: as HandleCore.
 package final class TimerCore: HandleCore, @unchecked Sendable {
-  private var fire: (() -> Void)?
+  private enum Action {
+    case nothing
+    case call(() -> Void)
+    /// The timer keeps its owner alive while it waits.
+    case tell(any TimerOwner, Deadline)
+  }
+
+  private var action = Action.nothing
   private var lastCall: UInt64 = 0  // The number of the last call that was followed.
   private let survivesShutdown: Bool
 
@@ -26,13 +39,23 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
   /// - Returns: `false` if the timer is closed or the loop takes nothing new.
   @discardableResult
   package func arm(_ deadline: Deadline, _ fire: @escaping () -> Void) -> Bool {
+    arm(deadline, .call(fire))
+  }
+
+  /// The same for an owner, who is told of `deadline`.
+  @discardableResult
+  func arm(_ deadline: Deadline, for owner: some TimerOwner) -> Bool {
+    arm(deadline, .tell(owner, deadline))
+  }
+
+  private func arm(_ deadline: Deadline, _ action: Action) -> Bool {
     if phase == .unopened {
       guard loop.acceptsNew || survivesShutdown else { return false }
       uv_timer_init(loop.uv, timer)
       opened()
     }
     guard isOpen else { return false }
-    replaceFire(by: fire)
+    replaceAction(by: action)
     // libuv counts from its cached clock, and so do the ticks: how old it is does not matter. It must not be updated here:
     // another timer would fall due in the turn that is under way, and two slow ones would never let it end.
     uv_timer_start(timer, timerDidFire, LoopCore.ticks(until: deadline, on: loop.uv), 0)
@@ -40,13 +63,13 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
   }
 
   package func disarm() {
-    replaceFire(by: nil)
+    replaceAction(by: .nothing)
     if isOpen { uv_timer_stop(timer) }
   }
 
   /// Closes the timer, or makes sure that it never opens.
   package func discard() {
-    replaceFire(by: nil)
+    replaceAction(by: .nothing)
     closeHandle()
   }
 
@@ -62,22 +85,26 @@ package final class TimerCore: HandleCore, @unchecked Sendable {
   package var whenClosed: (() -> Void)?
 
   override func didClose() {
-    replaceFire(by: nil)
+    replaceAction(by: .nothing)
     let closed = whenClosed
     whenClosed = nil
     closed?()
   }
 
   fileprivate func fireNow() {
-    let fire = fire
-    self.fire = nil
-    fire?()
+    let action = action
+    self.action = .nothing
+    switch action {
+    case .nothing: break
+    case .call(let fire): fire()
+    case .tell(let owner, let deadline): owner.timerIsDue(deadline)
+    }
   }
 
-  /// The old closure goes when `fire` has been changed: with it may go the timer's last owner, who discards the timer.
-  private func replaceFire(by new: (() -> Void)?) {
-    let old = fire
-    fire = new
+  /// The old one goes when `action` has been changed: with it may go the timer's last owner, who discards the timer.
+  private func replaceAction(by new: Action) {
+    let old = action
+    action = new
     withExtendedLifetime(old) {}
   }
 }
