@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// A timer on an event loop, made by ``EventLoop/schedule(after:_:)`` or ``EventLoop/schedule(every:after:_:)``.
+/// A timer on an event loop, made by ``EventLoop/schedule(after:_:)`` or `schedule(every:)`.
 ///
 /// Any thread may cancel or reschedule it. The loop keeps a timer that is waiting, so it need not be held; once it has fired
 /// for the last time or was cancelled, it is gone with its last holder, and may be rescheduled until then.

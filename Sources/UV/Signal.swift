@@ -43,12 +43,12 @@ extension EventLoop {
     try observe(signal) { _ in body() }
   }
 
-  /// The signals that the process receives, as a sequence, from when ``observe(_:_:)`` would begin.
+  /// The signals that the process receives, as a sequence, from when `observe` would begin.
   ///
   /// Any thread. Observing ends with the last copy of the sequence or its iteration, and the sequence ends when the loop shuts
   /// down. Signals that nobody has taken are kept up to sixteen, the newest.
   ///
-  /// - Throws: As ``observe(_:_:)``.
+  /// - Throws: As `observe`.
   public func signals(_ signals: Signal...) throws -> AsyncStream<Signal> {
     try signalStream(signals)
   }
@@ -56,7 +56,7 @@ extension EventLoop {
   /// Waits for the first of `signals`.
   ///
   /// - Returns: `nil` when the task is cancelled or the loop shuts down first.
-  /// - Throws: As ``observe(_:_:)``.
+  /// - Throws: As `observe`.
   public func waitUntilSignal(_ signals: Signal...) async throws -> Signal? {
     var iterator = try signalStream(signals).makeAsyncIterator()
     return await iterator.next()

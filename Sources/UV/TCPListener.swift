@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// A socket that listens for TCP connections.
 ///
-/// Any thread. Nothing is accepted unless somebody waits in ``accept()``; meanwhile clients wait in the system's queue. When the
+/// Any thread. Nothing is accepted unless somebody waits in ``accept(on:)``; meanwhile clients wait in the system's queue. When the
 /// process runs out of descriptors, accepting pauses and goes on by itself, and a line goes to ``Report`` at most every ten
 /// seconds. A listener that is dropped is closed.
 public final class TCPListener: Sendable {

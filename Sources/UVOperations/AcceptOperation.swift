@@ -2,7 +2,7 @@ public import UV
 
 /// Waits for the next client of a listener. Its output is the stream, which is the user's to close.
 ///
-/// As ``UV/TCPListener/accept()``, with its errors. Several may wait, and are served in the order of their starts. Cancelling loses no
+/// As ``UV/TCPListener/accept(on:)``, with its errors. Several may wait, and are served in the order of their starts. Cancelling loses no
 /// client. A stream that nobody takes from a finished operation is closed with it.
 public final class AcceptOperation: LoopOperation<TCPStream>, @unchecked Sendable {
   // Unchecked: as LoopOperation.

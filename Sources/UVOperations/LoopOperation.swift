@@ -9,7 +9,7 @@ package import UV
 ///
 /// Handlers given to `whenFinished` run on the loop thread only if the operation was started there.
 ///
-/// A new one says in `main()` which loop its request is for, and overrides ``startRequest()`` and ``stopRequest(_:)``; ``ResolveOperation``
+/// A new one says in `main()` which loop its request is for, and overrides `startRequest()` and `stopRequest(_:)`; ``ResolveOperation``
 /// shows all of it.
 // The proof for `Sendable`: `loop` is written in `main()` and read after it, as `didCancel()` and finishing are.
 public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecked Sendable {
@@ -23,7 +23,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
 
   package override init() {}
 
-  /// Has ``startRequest()`` called on the loop thread: at once if this is it. To be called in `main()`.
+  /// Has `startRequest()` called on the loop thread: at once if this is it. To be called in `main()`.
   package final func begin(on loop: EventLoop) {
     self.loop = loop
     loopToWaitFor.store(
@@ -68,7 +68,7 @@ public class LoopOperation<Output: Sendable>: ResultOperation<Output>, @unchecke
 
   /// Ends the request with `error`. Its completion, which may have come already, finishes the operation.
   ///
-  /// Loop thread only. May be called before ``startRequest()``, and again.
+  /// Loop thread only. May be called before `startRequest()`, and again.
   package func stopRequest(_ error: any Error) {}
 
   public final override func didCancel() {

@@ -12,7 +12,7 @@ internal import UV
 /// ```
 ///
 /// - Threads: everything may be called on any thread.
-/// - Cancelling: the operation finishes with `CancellationError`, also while it runs, after ``didCancel()`` told the work
+/// - Cancelling: the operation finishes with `CancellationError`, also while it runs, after ``AsynchronousOperation/didCancel()`` told the work
 ///   to stop. What the work delivers then or later is ignored.
 /// - Dependencies: when one was cancelled, or has failed, the operation fails with its error instead of running, unless
 ///   ``startsAfterFailedDependencies`` is set.
@@ -123,7 +123,7 @@ open class ResultOperation<Output: Sendable>: AsynchronousOperation, @unchecked 
 
   /// How long the operation may take from its start; `nil`, the default, is for ever. Set it before the start.
   ///
-  /// The operation then fails with ``OperationTimedOut``, after ``didCancel()`` told the work to stop. It does not fail
+  /// The operation then fails with ``OperationTimedOut``, after ``AsynchronousOperation/didCancel()`` told the work to stop. It does not fail
   /// before `main()` has returned.
   public final var timeout: Duration? {
     get { settings.withLock { $0.timeout } }

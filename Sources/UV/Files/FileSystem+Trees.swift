@@ -178,7 +178,7 @@ extension FileSystem {
   }
 }
 
-/// What is in a directory and below, made by ``FileSystem/walk(_:loop:)``.
+/// What is in a directory and below, made by ``FileSystem/walk(_:loop:entering:onError:)``.
 public struct DirectoryTree: AsyncSequence, Sendable {
   fileprivate let root: Result<FilePath, any Error>
   fileprivate let loop: EventLoop

@@ -48,7 +48,7 @@ public enum FileSystem {
 
   /// Writes `bytes` as the content of the file, which is made if there is none, in the place of what was there before.
   ///
-  /// When it fails, or the process ends meanwhile, the file has a part of the new content; ``replaceFile(at:with:permissions:loop:)`` leaves it
+  /// When it fails, or the process ends meanwhile, the file has a part of the new content; `replaceFile` leaves it
   /// whole.
   public static func writeFile(
     _ bytes: [UInt8], to path: some FilePathConvertible,

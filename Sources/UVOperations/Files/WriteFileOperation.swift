@@ -13,7 +13,7 @@ public final class WriteFileOperation: RequestOperation<Void>, @unchecked Sendab
   ///   - bytes: An array of bytes, text, which is written in UTF-8, or `Data`. Evaluated when the operation starts.
   ///   - path: A `String`, a ``UV/FilePath`` or a `URL`. Evaluated when the operation starts.
   ///   - isAtomic: Whether the file has the old content or the new one at any time, also after a crash. As
-  ///     ``UV/FileSystem/replaceFile(at:with:permissions:loop:)``.
+  ///     `FileSystem.replaceFile`.
   public init(
     _ bytes: @autoclosure @escaping @Sendable () throws -> some FileContent,
     to path: @autoclosure @escaping @Sendable () throws -> some FilePathConvertible,
