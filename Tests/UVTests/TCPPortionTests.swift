@@ -83,7 +83,9 @@ import Testing
         isLine ? try await near.read(until: UInt8(ascii: "\n")) : try await near.read(exactly: 10)
       }
       try await far.write("half")
-      while try await near.loop.run({ near.core.inbound.count }) < 4 {}
+      while try await near.loop.run({ near.core.inbound.count }) < 4 {
+        try await near.loop.someTurns()
+      }
       near.shutdownReceiving()
       let error = IncompleteRead(subject: "\(near.peerAddress!)", expected: 10, available: 4)
       if isLine {
