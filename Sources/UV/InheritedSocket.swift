@@ -40,7 +40,7 @@ public struct InheritedSocket: Hashable, Sendable {
   private static let areTaken = Lock(false)
 
   /// - Parameter first: The number of the first descriptor; the others follow it.
-  static func passed(
+  package static func passed(
     by environment: (String) -> String?, from first: CInt
   ) throws(IOError) -> [InheritedSocket] {
     guard let process = environment("LISTEN_PID"), let count = environment("LISTEN_FDS") else {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@testable import UV
+import UV
 
 @Suite(.timeLimit(.minutes(1)))
 struct InheritedSocketTests {
@@ -15,7 +15,7 @@ struct InheritedSocketTests {
           "LISTEN_PID": "\(getpid())", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "echo",
         ]
         let sockets = try InheritedSocket.passed(by: { environment[$0] }, from: passed)
-        #expect(sockets == [InheritedSocket(descriptor: passed, name: "echo")])
+        #expect(sockets.map(\.descriptor) == [passed] && sockets.map(\.name) == ["echo"])
         #expect(fcntl(passed, F_GETFD) == FD_CLOEXEC)
 
         let listener = try TCPListener(adopting: sockets[0].descriptor, loop: loop)
