@@ -13,7 +13,7 @@ package final class LoopCore: @unchecked Sendable {
   let counters = LoopCounters()
   let resumptions = Atomic<UInt8>(0)  // For LoopContinuation.
   let finished = DispatchGroup()  // Left when the loop has closed.
-  let isShuttingDown = Atomic<Bool>(false)
+  let isShuttingDown = Atomic<Bool>(false)  // For those who choose among loops; the inbox decides.
 
   /// Where libuv reads to when no reader has brought memory. The bytes are moved on before the callback returns.
   let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 64)

@@ -5,9 +5,10 @@ extension TCPListener {
   /// the error goes to `onError`, and the others go on.
   ///
   /// Cancelling the task closes the listener at once and lets handlers go on for `gracePeriod`. Meanwhile a client that has been silent for a
-  /// quarter of a second counts as idle: a read that waits for it gets the end of the stream; a handler that does not read looks at ``TCPStream/isDraining``. What is left when the period
-  /// is over has its task cancelled and its stream reset. This returns when every handler has returned and, after a cancellation, every
-  /// stream is gone; a handler that goes on all the same is waited for. Closing the listener ends accepting alone.
+  /// quarter of a second counts as idle: a read that waits for it gets the end of the stream; a handler that does not read looks at
+  /// ``TCPStream/isDraining``. What is left when the period is over has its task cancelled and its stream reset. This returns when every
+  /// handler has returned and, after a cancellation, every stream is gone; a handler that goes on all the same is waited for. Closing the
+  /// listener ends accepting alone.
   ///
   /// - Parameters:
   ///   - maxConnections: How many streams may be open at once; further clients wait in the system's queue. With a limit of
@@ -18,8 +19,8 @@ extension TCPListener {
   ///     that blocks keeps every stream of that loop waiting. For handlers that compute for long, `globalConcurrentExecutor`.
   ///   - onError: Called with what a handler has thrown, there; ``Report`` is told if `nil`. Not for cancellations, nor for what ends
   ///     with the grace period.
-  /// - Throws: `CancellationError` when the task was cancelled, ``EventLoopClosed`` when the listener's loop, or all of `group`, shuts down, ``IOError`` if the
-  ///   system fails for good.
+  /// - Throws: `CancellationError` when the task was cancelled, ``EventLoopClosed`` when the listener's loop, or all of `group`, shuts
+  ///   down, ``IOError`` if the system fails for good.
   public func serve(
     maxConnections: Int? = nil, gracePeriod: Duration = .seconds(5),
     on group: EventLoopGroup? = nil,

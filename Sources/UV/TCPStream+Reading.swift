@@ -115,6 +115,7 @@ extension TCPStream {
   /// read.
   public func lines(upTo limit: Int = 65_536) -> Lines { Lines(stream: self, limit: limit) }
 
+  /// The lines of a stream, made by ``lines(upTo:)``.
   public struct Lines: AsyncSequence, AsyncIteratorProtocol, Sendable {
     let stream: TCPStream
     let limit: Int

@@ -58,11 +58,12 @@ private func timedResult<Value>(
   }
 }
 
-// Unchecked, both: the task that made the body, and gets its value, waits while the child task has them.
+// Unchecked: the task that made the body waits while the child task has it.
 private struct TimedBody<Value>: @unchecked Sendable {
   let run: () async throws -> Value
 }
 
+// Unchecked: the child task has ended when the waiting task gets the value.
 private struct TimedResult<Value>: @unchecked Sendable {
   let value: Result<Value, any Error>
 }
